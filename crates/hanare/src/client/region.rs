@@ -38,7 +38,7 @@ pub struct Region {
     rights: Rights,
     pub(super) made: Made,
     pub(super) attributes: Attributes,
-    /// As of the last answer of the coordinator.
+    /// The count in the coordinator's last answer.
     copies: AtomicU8,
     len: u64,
     /// Routes of commands to each extent; grants change when a node gets a new epoch.

@@ -189,7 +189,7 @@ fn an_order_that_is_carried_out_late_takes_no_copys_place() {
 #[test]
 fn a_slot_that_is_made_again_has_nothing_of_the_part_before() {
     let (_, mut copy) = pair();
-    // It was freed and made again before anybody looked.
+    // An extent may be freed and made again before anybody looks.
     copy.tell(CopyInput::Made { extent: EXTENT, set: set(2, 0, &[]), order: 8, slot: Slot(0) });
     copy.hold(ToHolder::Freeze { term: Term(3) });
     assert!(copy.said.is_empty(), "it has no bytes: {:?}", copy.said);

@@ -1,6 +1,7 @@
 //! Extents that the coordinator orders.
 
 use super::event_loop::ControlLoop;
+use super::readying_extents::ReadyingExtents;
 use crate::extents::ReadyExtents;
 use crate::notices::ToService;
 use hanare_protocol::Error;
@@ -11,15 +12,6 @@ use hanare_protocol::wire::copies::CopiedExtent;
 
 /// Time between looks at commands that are under way on extents that are made ready for copies.
 const LOOK_MS: u64 = 2;
-
-/// Extents that are made ready for copies, as soon as no command is under way.
-pub(super) struct ReadyingExtents {
-    order: u64,
-    gid: Gid,
-    set: HolderSet,
-    extents: Vec<(CopiedExtent, Slot)>,
-    until_ms: u64,
-}
 
 impl ControlLoop {
     /// Makes extents of a region, all or none. The service hears of one with copies before the coordinator does.

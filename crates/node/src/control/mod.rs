@@ -32,6 +32,7 @@ mod journals;
 mod keeper_state;
 mod leases;
 mod listener;
+mod readying_extents;
 mod reigns;
 
 pub(crate) use acceptor::{Acceptor, GreetingTerms};

@@ -48,7 +48,7 @@ impl Extents {
             if let Some(Some(entry)) = entries.slots.get_mut(slot.0 as usize) {
                 entry.renew_grants()?;
                 entry.is_closed = false;
-                // Nobody else has it: that was looked at.
+                // The look found nobody else who has it.
                 if let Some(held) = Arc::get_mut(&mut entry.held) {
                     held.take_copies();
                 }

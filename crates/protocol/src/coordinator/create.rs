@@ -1,7 +1,6 @@
 //! Creating regions and making them longer: choosing nodes, ordering extents, and undoing it all when one of them fails.
 
 use super::asks::{AskKey, Task};
-use super::holders::FIRST_TERM;
 use super::journal::GID_RESERVE;
 use super::naming::{self, Event, Growth, Part};
 use super::placement::{self, Plan, Room};
@@ -9,7 +8,7 @@ use super::records::{Record, RegionRecord};
 use super::roster::Phase;
 use super::{Coordinator, Step, copy_count, permission, quota};
 use crate::attributes::Attributes;
-use crate::copies::HolderSet;
+use crate::copies::{HolderSet, Term};
 use crate::error::{Error, Result};
 use crate::id::{Asker, Gid, NodeId, Rights};
 use crate::limits::{REGION_COUNT_MAX, REGION_LEN_MAX, SPAN_COUNT_MAX};
@@ -186,7 +185,7 @@ impl Coordinator {
         let set = |at: usize, home: NodeId| {
             let copies: &Vec<NodeId> = copies.get(at)?;
             let extent = CopiedExtent { gid, index: first.saturating_add(at) as u32 };
-            Some((extent, HolderSet { term: FIRST_TERM, home, copies: copies.iter().copied().collect() }))
+            Some((extent, HolderSet { term: Term::FIRST, home, copies: copies.iter().copied().collect() }))
         };
         let homes = plan.parts.iter().enumerate().map(|(at, (home, len))| (*home, *len, None, set(at, *home)));
         let copy = |at: usize| {

@@ -16,8 +16,9 @@ mod wishes;
 use super::readying::Readying;
 use super::records::{ExtentCopies, Record, RegionRecord};
 use super::roster::Phase;
+use super::settings::MAKING_COUNT;
 use super::{Coordinator, limits};
-use crate::copies::{HolderOutput, HolderSet, Holders, HoldersState, Term};
+use crate::copies::{HolderOutput, HolderSet, Holders, HoldersState};
 use crate::id::{Epoch, Gid, NodeId, Slot};
 use crate::placement::Extent;
 use crate::wire::control::{NodeAddress, ToNode};
@@ -26,17 +27,8 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use wishes::HolderWish;
 
-/// Number of an extent's first set of holders.
-pub(super) const FIRST_TERM: Term = Term(1);
-
 /// Time for which copies are asked how far they are: those that do not answer are dropped.
 const ELECTION_MS: u64 = limits::LEASE_MS / 3;
-
-/// Copies that are made at once, of all extents of the pool: making one takes bandwidth of two nodes.
-pub(super) const MAKING_COUNT: usize = 16;
-
-/// Time to the next try to make a copy that could not be made.
-pub(super) const REMAKE_MS: u64 = limits::LEASE_MS;
 
 /// A copy that is being made.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +46,7 @@ struct Remade {
 pub(super) enum Loss {
     /// The node may come back with them.
     MayReturn,
-    /// They are gone.
+    /// The bytes are gone.
     ForGood,
 }
 

@@ -3,8 +3,8 @@
 //! The ledger changes by [`Ledger::apply`] only, in life as in replay, so a restart sees exactly what was journaled.
 
 use super::asks::AskKey;
-use super::holders::FIRST_TERM;
 use super::records::{Effect, Ended, ExtentCopies, NodeRecord, Record, RegionRecord};
+use crate::copies::Term;
 use crate::id::{Gid, Incarnation, NodeId, Slot};
 use crate::placement::{Extent, Span};
 use crate::wire::control::Changes;
@@ -153,7 +153,7 @@ impl Ledger {
 
     fn apply_takes_copies(&mut self, gid: Gid) {
         if let Some(region) = self.regions.get_mut(&gid).filter(|region| region.holders.is_empty()) {
-            let alone = ExtentCopies { term: FIRST_TERM, copies: Vec::new() };
+            let alone = ExtentCopies { term: Term::FIRST, copies: Vec::new() };
             region.holders = region.layout.extents().map(|_| alone.clone()).collect();
         }
     }

@@ -15,10 +15,10 @@
 //! coordinator that restarts finds the region as it was before, and its nodes free what they made for it.
 
 use super::asks::AskKey;
-use super::holders::FIRST_TERM;
 use super::journal::Ledger;
 use super::records::ExtentCopies;
 use crate::attributes::Attributes;
+use crate::copies::Term;
 use crate::id::{Gid, NodeId, User};
 use crate::placement::{Extent, Placement, Span};
 use crate::table::Row;
@@ -124,7 +124,7 @@ impl Growth {
         };
         let extents = of(None);
         let len = extents.iter().map(|extent| extent.len).fold(0, u64::saturating_add);
-        let holders = |index| ExtentCopies { term: FIRST_TERM, copies: of(Some(index)) };
+        let holders = |index| ExtentCopies { term: Term::FIRST, copies: of(Some(index)) };
         let holders = if self.has_holders { (0..extents.len()).map(holders).collect() } else { Vec::new() };
         Some((Span { len, chunk: self.chunk, extents }, holders))
     }

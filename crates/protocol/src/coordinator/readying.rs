@@ -13,11 +13,11 @@
 //! who opens the region meanwhile waits.
 
 use super::Coordinator;
-use super::holders::{FIRST_TERM, MAKING_COUNT, REMAKE_MS};
 use super::orders::Pending;
 use super::records::{Record, RegionRecord};
 use super::roster::Phase;
-use crate::copies::HolderSet;
+use super::settings::{MAKING_COUNT, REMAKE_MS};
+use crate::copies::{HolderSet, Term};
 use crate::error::{Error, Result};
 use crate::id::{Gid, NodeId, Slot};
 use crate::placement::Extent;
@@ -139,7 +139,7 @@ impl Coordinator {
             by_node.entry(extent.node).or_default().push((name, extent.slot));
         }
         let order = |(node, extents)| {
-            let set = HolderSet { term: FIRST_TERM, home: node, copies: BTreeSet::new() };
+            let set = HolderSet { term: Term::FIRST, home: node, copies: BTreeSet::new() };
             (self.order(now_ms, node, Order::MakeReady { gid: region.gid, set, extents }), node)
         };
         by_node.into_iter().map(order).collect()

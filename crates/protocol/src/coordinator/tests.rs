@@ -30,7 +30,7 @@ struct Node {
     grant_next: u8,
     /// Whether it makes extents when ordered, refuses, or takes for ever.
     makes: Option<Result<()>>,
-    /// Whether it makes extents ready for copies when ordered, refuses, or waits.
+    /// Its answer to an order to make extents ready for copies; `None` while it waits.
     readies: Option<Result<()>>,
     /// Orders to make extents ready that wait.
     waiting: Vec<(u64, Vec<Slot>)>,

@@ -48,6 +48,9 @@ use serde::{Deserialize, Serialize};
 pub struct Term(pub u64);
 
 impl Term {
+    /// The number of an extent's first set of holders.
+    pub(crate) const FIRST: Term = Term(1);
+
     pub(crate) fn next(self) -> Term {
         Term(self.0.saturating_add(1))
     }

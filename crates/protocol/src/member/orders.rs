@@ -88,7 +88,7 @@ impl ReceivedOrders {
     pub fn made_ready(&mut self, order: u64, result: Result<Vec<ReportedExtent>>) -> Option<FromNode> {
         match self.entries.remove(&order) {
             Some(OrderEntry::Making { wanted: true }) => {
-                // Nobody frees what was there before.
+                // Extents that were there before are freed by nobody.
                 self.entries.insert(order, OrderEntry::Done { result: result.clone(), told: true });
                 Some(FromNode::Obeyed { order, result })
             }

@@ -238,7 +238,7 @@ impl Cluster {
             self.count("additions that were done before");
         }
         if !extent.is_copied() || self.has(Defect::WriteDirectly) {
-            // Nobody loses its answer while its node lives.
+            // An answer is not lost while its node lives.
             if !is_done {
                 self.count("additions without copies");
                 let olds = extent.apply(&addition(request.word, program, None)).map_err(|error| error.to_string())?;

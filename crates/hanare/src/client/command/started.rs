@@ -1,5 +1,5 @@
-//! Commands that were started, or are in a batch. Where a node refuses their grants, or another node becomes the home of their bytes, they run
-//! again, as blocking commands do.
+//! Commands that were started, or are in a batch. They run again, as blocking commands do, where a node refuses their grants. So they do where
+//! another node becomes the home of their bytes.
 
 use super::{Command, What};
 use crate::client::attachment::Shared;

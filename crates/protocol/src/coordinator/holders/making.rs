@@ -2,7 +2,8 @@
 
 use super::super::Coordinator;
 use super::super::roster::Phase;
-use super::{Copied, CopiedExtent, REMAKE_MS, Remade};
+use super::super::settings::REMAKE_MS;
+use super::{Copied, CopiedExtent, Remade};
 use crate::error::Result;
 use crate::id::NodeId;
 use crate::wire::control::{Order, ReportedExtent};

@@ -2,7 +2,8 @@
 
 use super::super::Coordinator;
 use super::super::roster::Phase;
-use super::{CopiedExtent, REMAKE_MS};
+use super::super::settings::REMAKE_MS;
+use super::CopiedExtent;
 use crate::id::{Gid, NodeId};
 
 /// The next change of an extent whose home answers.

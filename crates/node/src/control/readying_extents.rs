@@ -1,0 +1,14 @@
+//! An order to make extents ready for copies, until no command is under way on them.
+
+use hanare_protocol::copies::HolderSet;
+use hanare_protocol::id::{Gid, Slot};
+use hanare_protocol::wire::copies::CopiedExtent;
+
+/// Extents that are made ready for copies, as soon as no command is under way.
+pub(super) struct ReadyingExtents {
+    pub order: u64,
+    pub gid: Gid,
+    pub set: HolderSet,
+    pub extents: Vec<(CopiedExtent, Slot)>,
+    pub until_ms: u64,
+}
