@@ -181,8 +181,7 @@ impl Table {
         Ok(looked)
     }
 
-    /// Reads a word, and the bytes where it led when it was last seen. **Errors**: among others a refused grant, because a batch, unlike a
-    /// single read, is not repeated with fresh grants.
+    /// Reads a word, and the bytes where it led when it was last seen. **Errors**: those of a batch.
     fn look_again(&self, number: u64, seen: Word) -> Result<((Word, Mark), Vec<u8>), Fault> {
         let segment = self.buckets.segment(seen.at().segment)?;
         let (mut code, mut raw) = ([0; 16], vec![0; seen.block_len().unwrap_or(0) as usize]);

@@ -175,7 +175,7 @@ def test_the_number_of_copies_changes_while_a_region_is_used(pool: hanare.Pool, 
 
 def test_a_region_that_was_made_without_copies_gets_some_while_it_is_used(pool: hanare.Pool, name: str) -> None:
     region = pool.create(name, 1 << 16)
-    array = pool.array(f"{name}.array", (100,), "i8", place="local")
+    array = pool.array((100,), "i8", name=f"{name}.array", place="local")
     region.put(5, b"kept")
     array[:] = 7
     for one in (name, f"{name}.array"):

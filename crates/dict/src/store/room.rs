@@ -57,8 +57,9 @@ impl Store {
             match self.let_some_go(table, wanted, room) {
                 Ok(()) => {}
                 Err(Fault::Pool(error)) => return self.dict.unless_moved(table, error),
-                // The next try of the call makes the table anew.
-                Err(Fault::Frozen | Fault::Moved) => return Ok(()),
+                // A sweep that nobody ends: until it is ended, no key leaves.
+                Err(Fault::Frozen) => return self.dict.renew_unless_moved(table),
+                Err(Fault::Moved) => return Ok(()),
                 Err(Fault::Changed | Fault::Full) => {}
             }
             if room.freed > before {

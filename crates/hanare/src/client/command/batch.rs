@@ -39,7 +39,7 @@ impl<'buffers> Batch<'buffers> {
             return Err(all(batch).fold(error, |error, drafts| drafts.refuse(error)));
         }
         // SAFETY: every buffer is borrowed for 'buffers, which is longer than the requests live: they are waited for, or dropped, before.
-        let post = |drafts: StartedDrafts<'buffers>| unsafe { drafts.post(tickets()) };
+        let post = |drafts: StartedDrafts<'buffers>| Box::new(unsafe { drafts.post(tickets()) });
         Ok(Started { fixed: batch.fixed.map(post), moving: batch.moving.map(post) })
     }
 

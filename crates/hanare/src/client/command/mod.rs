@@ -62,14 +62,14 @@ pub struct Command<'b, R = &'b Region> {
 #[derive(Default)]
 struct Started<'b> {
     /// Commands on regions that stay where they are.
-    fixed: Option<StartedCommands<'b>>,
+    fixed: Option<Box<StartedCommands<'b>>>,
     /// Commands on regions with copies.
-    moving: Option<StartedCommands<'b>>,
+    moving: Option<Box<StartedCommands<'b>>>,
 }
 
 impl<'b> Started<'b> {
     fn all(&self) -> impl Iterator<Item = &StartedCommands<'b>> {
-        self.fixed.iter().chain(&self.moving)
+        self.fixed.iter().chain(&self.moving).map(|commands| &**commands)
     }
 
     /// True if all requests have their answers.
@@ -86,8 +86,8 @@ impl<'b> Started<'b> {
 
     /// Waits for their end. **Errors**: as for the blocking calls.
     fn finish(&mut self) -> Result<()> {
-        let fixed = self.fixed.as_mut().map_or(Ok(()), StartedCommands::finish);
-        let moved = self.moving.as_mut().map_or(Ok(()), StartedCommands::finish);
+        let fixed = self.fixed.as_mut().map_or(Ok(()), |commands| commands.finish());
+        let moved = self.moving.as_mut().map_or(Ok(()), |commands| commands.finish());
         fixed.and(moved)
     }
 
@@ -149,7 +149,7 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
             return Err(drafts.refuse(error));
         }
         // SAFETY: promised by the caller.
-        let started = Some(unsafe { drafts.post(Tickets::to_keep()) });
+        let started = Some(Box::new(unsafe { drafts.post(Tickets::to_keep()) }));
         Ok(if moves { Started { fixed: None, moving: started } } else { Started { fixed: started, moving: None } })
     }
 

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A region by its number: the caller's handle may be gone when it is wanted again.
@@ -176,7 +177,12 @@ fn open(commands: &[RepeatableCommand<'_>], regions: &mut BTreeMap<Gid, Region>)
 /// Asks for the grants of today of the regions of commands.
 fn reopen(commands: &[RepeatableCommand<'_>], regions: &mut BTreeMap<Gid, Region>, error: &Error) -> Result<()> {
     regions.values().try_for_each(|region| region.refresh_after(error))?;
-    open(commands, regions)
+    open(commands, regions)?;
+    // The handles of callers are as old as those that were refused: they ask before their next command, too.
+    if let Some(command) = commands.first() {
+        command.region.shared.refusals.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
 }
 
 /// The way to run them again, as far as their regions are known by now.
