@@ -184,7 +184,7 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
     /// A command's stage writes; [`CopyOutput::Applied`] follows, with the name of the command.
     pub fn write(&mut self, now: Duration, (gid, slot): (Gid, Slot), asker: A, write: ExtentWrite) {
         let me = self.me.unwrap_or(NodeId(0));
-        let mut told = Err(Error::GrantRefused { gid, node: me });
+        let mut told = Err(if write.once.is_none() { part::moved(me) } else { Error::GrantRefused { gid, node: me } });
         if let Some(extent) = self.slots.get(&slot).copied().filter(|extent| extent.gid == gid) {
             self.with_part(now, extent, |part, _| told = part.write(now, (me, asker), write));
         }

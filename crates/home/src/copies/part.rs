@@ -199,7 +199,9 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     /// [`Error::Broken`]: nobody knows any more if a repeated call was done.
     pub fn write(&mut self, now: Duration, (me, asker): (NodeId, A), mut write: ExtentWrite) -> Result<Option<Vec<u8>>> {
         let refused = || Error::GrantRefused { gid: self.extent.gid(), node: me };
-        let home = self.home.as_mut().filter(|home| home.is_open()).ok_or_else(refused)?;
+        // Another part of a call without a number may be done: it must not be sent again as one that did nothing.
+        let closed = if write.once.is_none() { moved(me) } else { refused() };
+        let home = self.home.as_mut().filter(|home| home.is_open()).ok_or(closed)?;
         let mut olds = Vec::new();
         if let Some(once) = write.once {
             let is_its = |call: UpdateCall| (call.client, call.number) == (once.call.client, once.call.number);
@@ -472,7 +474,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
 }
 
 /// The error for a command whose write may be at another home, or nowhere.
-fn moved(me: NodeId) -> Error {
+pub(super) fn moved(me: NodeId) -> Error {
     Error::NodeLost { node: me, reason: "another node has become home of these bytes".to_owned() }
 }
 

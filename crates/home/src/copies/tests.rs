@@ -160,7 +160,8 @@ fn a_home_that_is_none_any_more_says_so_to_those_who_wait() {
     assert!(matches!(home.applied.last(), Some((4, Err(Error::NodeLost { .. })))), "{:?}", home.applied);
     assert!(!home.extent.is_open());
     home.write(5, put(0, b"later"));
-    assert!(matches!(home.applied.last(), Some((5, Err(Error::GrantRefused { .. })))), "nothing was done");
+    // Nothing of it was done; of a part before it, in a call without a number, nobody here knows.
+    assert!(matches!(home.applied.last(), Some((5, Err(Error::NodeLost { .. })))), "{:?}", home.applied);
     assert_eq!((&home.bytes()[..5], &copy.bytes()[..5]), (&b"first"[..], &b"first"[..]));
 }
 

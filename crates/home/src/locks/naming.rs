@@ -41,12 +41,13 @@ impl Locks {
         Ok(Some(SyncAnswer::Done))
     }
 
-    /// True if programs have locks or groups at bytes of an extent. Leases of such locks are recalled.
+    /// True if programs have locks or groups at bytes of an extent, or wait there. Leases of such locks are recalled.
     pub fn are_at(&mut self, gid: Gid, slot: Slot) -> bool {
         let is_there = |name: &&str| extent_of_name(name) == Some((gid, slot));
         let taken: Vec<String> = self.locks.listed(0).map(|listed| listed.name).filter(is_there).map(str::to_owned).collect();
         taken.iter().for_each(|name| self.locks.on_recall(name));
-        !taken.is_empty() || self.groups.names().any(|name| is_there(&name))
+        let waits = self.waiting.values().any(|waiting| is_there(&waiting.wanted.name.as_str()));
+        !taken.is_empty() || waits || self.groups.names().any(|name| is_there(&name))
     }
 
     /// Extents are no more: who waits for a lock or a group at their bytes is told. Who comes later is refused.

@@ -16,6 +16,7 @@ impl ControlLoop {
 
     /// The node is no member any more: nothing that is lent to clients here may be taken again, and what this node asks may not be heard.
     pub(super) fn lapsed(&mut self) {
+        self.cancel_all_ready();
         self.extents.thread_slots().recall_all();
         self.service.notify(ToService::Member(false));
     }

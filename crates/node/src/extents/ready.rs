@@ -44,9 +44,14 @@ impl Extents {
         if !is_quiet {
             return Ok(None);
         }
-        for slot in &new {
+        // All grants before the first change: what fails has changed nothing but grants.
+        for slot in slots {
             if let Some(Some(entry)) = entries.slots.get_mut(slot.0 as usize) {
                 entry.renew_grants()?;
+            }
+        }
+        for slot in &new {
+            if let Some(Some(entry)) = entries.slots.get_mut(slot.0 as usize) {
                 entry.is_closed = false;
                 // The look found nobody else who has it.
                 if let Some(held) = Arc::get_mut(&mut entry.held) {

@@ -91,8 +91,8 @@ impl Coordinator {
         if region.holders.is_empty() {
             return self.copied.readying.refusal(region.gid).map(|error| match error {
                 Error::PoolFull { .. } => WhyStays::NoRoom,
-                Error::BadUse { reason, .. } => WhyStays::NotReady(reason.clone()),
-                other => WhyStays::NotReady(other.to_string()),
+                Error::BadUse { reason, .. } => WhyStays::NotReady(cut(reason)),
+                other => WhyStays::NotReady(cut(&other.to_string())),
             });
         }
         let is_locked = |(index, home): (usize, &Extent)| {
@@ -113,4 +113,9 @@ impl Coordinator {
         };
         region.layout.extents().enumerate().any(lacks_room).then_some(WhyStays::NoRoom)
     }
+}
+
+/// A reason is input of its node.
+fn cut(reason: &str) -> String {
+    reason.chars().take(300).collect()
 }

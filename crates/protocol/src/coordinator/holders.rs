@@ -310,8 +310,11 @@ impl Coordinator {
                 }
             }
             FromHolder::Stays { term } => {
-                copied.holders.on_stays(from, term);
-                copied.is_locked = true;
+                if copied.holders.on_stays(from, term) {
+                    copied.is_locked = true;
+                    // Requests that wait for its next home go on with this one.
+                    self.changed = true;
+                }
             }
             FromHolder::Broken => {
                 if copied.remade.is_some_and(|remade| remade.node == from) {

@@ -224,6 +224,7 @@ impl Coordinator {
         }
         if new_epoch {
             self.orders.cancel(node);
+            self.copied.readying.on_node_away(node, "it began anew");
             self.removals.on_cancelled(node);
             self.forget_reserved(node);
         }

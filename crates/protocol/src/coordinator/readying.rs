@@ -9,8 +9,8 @@
 //!                                               resting
 //! ```
 //!
-//! Readiness needs no record: a node that is ready answers programs as before, and answers a second order at once. Grants change with it, so
-//! who opens the region meanwhile waits.
+//! Readiness needs no record: a node that is ready answers commands as before, and answers a second order at once. Grants change with each
+//! order that is obeyed, so who opens the region meanwhile waits.
 
 use super::Coordinator;
 use super::orders::Pending;
@@ -49,8 +49,11 @@ impl Readying {
         self.0.get(&gid)?.refused.as_ref()
     }
 
-    /// When the next try is due.
+    /// When the next try is due. With as many under way as may be, the end of one is looked at.
     pub fn deadline(&self) -> Option<u64> {
+        if self.under_way_count() >= MAKING_COUNT {
+            return None;
+        }
         self.0.values().filter(|region| region.orders.is_empty()).map(|region| region.rests_until_ms).min()
     }
 

@@ -186,11 +186,9 @@ impl Holders {
         }
     }
 
-    /// The home does not stop now. It may have stopped since, by a wish that it heard twice, and says so then.
-    pub fn on_stays(&mut self, home: NodeId, term: Term) {
-        if self.is_home(home, term) {
-            self.step(HoldersEvent::Stay);
-        }
+    /// The home does not stop now. It may have stopped since, by a wish that it heard twice, and says so then. Returns true if it was asked.
+    pub fn on_stays(&mut self, home: NodeId, term: Term) -> bool {
+        self.is_home(home, term) && self.step(HoldersEvent::Stay)
     }
 
     /// True if that node is home in the term of today. A home of another term, and another node, are told the set.

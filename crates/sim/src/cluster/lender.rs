@@ -90,13 +90,10 @@ impl Lender {
         for slot in slots {
             self.closed.remove(&slot);
             let bytes = self.bytes.get(&slot)?.clone();
-            if !bytes.is_copied() {
-                bytes.take_copies();
-                self.renew(slot);
-                ready.push((*self.extents.get(&slot)?, true));
-            } else {
-                ready.push((*self.extents.get(&slot)?, false));
-            }
+            let is_new = !bytes.is_copied();
+            bytes.take_copies();
+            self.renew(slot);
+            ready.push((*self.extents.get(&slot)?, is_new));
         }
         Some(ready)
     }

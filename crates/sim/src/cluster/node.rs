@@ -132,6 +132,7 @@ impl Cluster {
                 }
                 member::Output::RecallAll => {
                     process.leases.recall_all();
+                    self.cancel_ready((node, life));
                     if !self.has(Defect::GiveUpUnheard) {
                         self.tell((node, life), Input::Member(false))?;
                     }

@@ -96,9 +96,13 @@ impl<'b> StartedDrafts<'b> {
     /// Adds a command. **Errors**: those of its call. The drafts are to be refused then.
     pub fn add<R: Deref<Target = Region>>(&mut self, command: Command<'b, R>) -> Result<()> {
         self.rounds.add(command.what.is_once());
-        if command.here().is_none() {
-            self.commands.push(RepeatableCommand::of(&command));
+        // Done under the look that found the bytes here: a second one may find them elsewhere, and then the command has to be repeatable.
+        if let Some(here) = command.here() {
+            let sound = command.by_ref().sound()?;
+            self.drafts.note_done(sound.op, command.region.here());
+            return sound.at_once(*here);
         }
+        self.commands.push(RepeatableCommand::of(&command));
         command.draft(&mut self.drafts)
     }
 
@@ -143,7 +147,12 @@ impl StartedCommands<'_> {
         let StartedCommands { rounds, round, commands } = self;
         let mut regions = BTreeMap::new();
         let Some(first) = round.take() else { return Ok(()) };
-        let mut is_done = rounds.end(first, |error| reopen(commands, &mut regions, error))?;
+        // The handles of callers are as old as those that are refused: they ask before their next command, too.
+        let had_old_grants = || commands.first().map(|command| command.region.shared.refusals.fetch_add(1, Ordering::Relaxed));
+        let mut is_done = rounds.end(first, |error| {
+            had_old_grants();
+            reopen(commands, &mut regions, error)
+        })?;
         while !is_done {
             rounds.learn(|| repetition(commands, &regions));
             match open(commands, &mut regions) {
@@ -177,17 +186,13 @@ fn open(commands: &[RepeatableCommand<'_>], regions: &mut BTreeMap<Gid, Region>)
 /// Asks for the grants of today of the regions of commands.
 fn reopen(commands: &[RepeatableCommand<'_>], regions: &mut BTreeMap<Gid, Region>, error: &Error) -> Result<()> {
     regions.values().try_for_each(|region| region.refresh_after(error))?;
-    open(commands, regions)?;
-    // The handles of callers are as old as those that were refused: they ask before their next command, too.
-    if let Some(command) = commands.first() {
-        command.region.shared.refusals.fetch_add(1, Ordering::Relaxed);
-    }
-    Ok(())
+    open(commands, regions)
 }
 
-/// The way to run them again, as far as their regions are known by now.
+/// The way to run them again, as far as their regions are known by now. Homes of regions without copies know no numbers of calls.
 fn repetition(commands: &[RepeatableCommand<'_>], regions: &BTreeMap<Gid, Region>) -> Repetition {
     let moves = regions.values().any(|region| region.copies() > 1);
-    let call = commands.first().filter(|_| moves).and_then(|command| command.region.shared.calls.begin());
+    let is_known = regions.values().all(|region| region.copies() > 1);
+    let call = commands.first().filter(|_| moves && is_known).and_then(|command| command.region.shared.calls.begin());
     Repetition { is_once: commands.iter().any(|command| command.what.is_once()), moves, call }
 }
