@@ -267,9 +267,9 @@ fn queues(pool: &Pool) {
         let options = CreateOptions { placement: format!("node={node}").parse().unwrap(), ..CreateOptions::default() };
         let queue = pool.create_queue(&format!("{name}-queue"), &form, &options).unwrap();
         let (mut writer, mut reader) = (queue.writer().unwrap(), queue.reader().unwrap());
-        assert!(reader.see(Some(Duration::from_millis(5))).is_err());
+        assert!(reader.see(Some(Duration::from_millis(100))).is_err());
         (0..2).for_each(|_| writer.send(&[7; 16]).unwrap());
-        assert!(writer.claim(16, Some(Duration::from_millis(5))).is_err());
+        assert!(writer.claim(16, Some(Duration::from_millis(100))).is_err());
         let mut unit = Vec::new();
         (0..2).for_each(|_| reader.receive(&mut unit, None).unwrap());
         writer.send(&[8; 16]).unwrap();
