@@ -81,6 +81,15 @@ impl Entries {
         Ok(Opened { held, slot, is_by_pages })
     }
 
+    /// A region's extent in that slot. The slot may be another region's by now.
+    fn of(&self, gid: Gid, slot: Slot) -> Option<&Entry> {
+        self.slots.get(slot.0 as usize)?.as_ref().filter(|entry| entry.held.gid() == gid)
+    }
+
+    fn of_mut(&mut self, gid: Gid, slot: Slot) -> Option<&mut Entry> {
+        self.slots.get_mut(slot.0 as usize)?.as_mut().filter(|entry| entry.held.gid() == gid)
+    }
+
     /// Enters an extent and says where.
     fn enter(&mut self, entry: Entry) -> ReportedExtent {
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -390,20 +399,19 @@ impl Extents {
     /// The extent of a region at a slot, for who was let in before.
     pub fn find(&self, gid: Gid, slot: Slot) -> Option<Opened> {
         let entries = self.read();
-        let entry = entries.slots.get(slot.0 as usize).and_then(Option::as_ref).filter(|entry| entry.held.gid() == gid)?;
+        let entry = entries.of(gid, slot)?;
         Some(Opened { held: entry.held.clone(), slot, is_by_pages: entry.is_by_pages() })
     }
 
     /// True if a region has that extent here.
     pub fn has(&self, gid: Gid, slot: Slot) -> bool {
-        self.read().slots.get(slot.0 as usize).and_then(Option::as_ref).is_some_and(|entry| entry.held.gid() == gid)
+        self.read().of(gid, slot).is_some()
     }
 
     /// The rights of a grant for an extent of a region. A length that is not the extent's is refused like a false grant.
     pub fn rights(&self, gid: Gid, (slot, len): (Slot, u64), grant: Grant) -> Result<Rights> {
         let entries = self.read();
-        let entry = entries.slots.get(slot.0 as usize).and_then(Option::as_ref);
-        let entry = entry.filter(|entry| entry.held.gid() == gid && entry.held.len() == len);
+        let entry = entries.of(gid, slot).filter(|entry| entry.held.len() == len);
         entry.and_then(|entry| entry.allows(grant)).ok_or(Error::GrantRefused { gid, node: entries.node })
     }
 

@@ -6,24 +6,20 @@ become values, and pickles are read where all that may have written them are tru
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from . import _hanare, pool as _pools
 from ._hanare import PLAIN
+from ._table_handle import TableHandle
 from ._trust import Trusted, named, trusting
 from ._values import PROGRAMS, decode_value, encode_value
-from .errors import BadAttributes, BadUse, NotTrusted
+from .errors import BadUse, NotTrusted
 from .pool import Pool
 
 __all__ = ["Dict"]
 
-#: How often a bucket that others change is tried: some seconds.
-_TURN_COUNT_MAX = 5000
-
-
-class Dict(MutableMapping[Any, Any]):
+class Dict(TableHandle[_hanare.Dictionary], MutableMapping[Any, Any]):
     """A dictionary that programs on all hosts share.
 
     Keys are texts, bytes, numbers, ``None``, and tuples of those; values bytes, arrays, texts and numbers, or whatever can be pickled. Each call is
@@ -92,25 +88,7 @@ class Dict(MutableMapping[Any, Any]):
         self.name, self._pool, self._pickle = name, trusting(pool, trust), pickle
         if buckets <= 0 or memory < 4096:
             raise ValueError("a dictionary has at least one bucket, and 4096 bytes of memory")
-        self._terms = place, copies, buckets, memory, mode
-        self._open()
-
-    def _open(self) -> None:
-        try:
-            self._native = _hanare.Dictionary(self._pool._native, self.name, *self._terms, _TURN_COUNT_MAX)
-        except BadUse as odd:
-            raise BadAttributes(str(odd)) from None
-        self._generation = _pools._generation
-        # The blocks that it keeps for this program's writes go back with the last reference, or at the program's end.
-        weakref.finalize(self, self._native.give_back)
-
-    def _here(self) -> _hanare.Dictionary:
-        """The handle of the extension module, opened anew in a child made by fork."""
-        if self._generation != _pools._generation:
-            # The parent's handle is left as it is.
-            _pools._kept.append(self._native)
-            self._open()
-        return self._native
+        self._open_as(_hanare.Dictionary, self._pool, name, place, copies, buckets, memory, mode)
 
     def _in_child(self) -> _hanare.Dictionary:
         """The same where the parent's handle has refused a call; where none is refused for that, the error goes on."""

@@ -5,24 +5,21 @@ The crate `hanare-dict` is the store. Values are bytes: any buffer goes in, and 
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from . import _hanare, pool as _pools
+from . import _hanare
+from ._table_handle import TableHandle
 from ._trust import Trusted, named, trusting
-from .errors import BadAttributes, BadUse
 from .pool import Pool
 
 __all__ = ["Store"]
 
-#: How often a bucket that others change is tried: some seconds.
-_TURN_COUNT_MAX = 5000
 #: Keys of one step of iteration.
 _SCANNED = 1000
 
 
-class Store:
+class Store(TableHandle[_hanare.Store]):
     """Keys and values in memory of a given size, for any number of programs on all hosts at a time.
 
     Keys are texts, bytes, numbers, ``None``, and tuples of those. Values are the bytes of any buffer. Each call is one step to all others: a
@@ -82,25 +79,7 @@ class Store:
         trust: Trusted = None,
     ) -> None:
         self.name, self._pool = name, trusting(pool, trust)
-        self._terms = bytes, evict, entries, place, copies, mode
-        self._open()
-
-    def _open(self) -> None:
-        try:
-            self._native = _hanare.Store(self._pool._native, self.name, *self._terms, _TURN_COUNT_MAX)
-        except BadUse as odd:
-            raise BadAttributes(str(odd)) from None
-        self._generation = _pools._generation
-        # The blocks that it keeps for this program's puts go back with the last reference, or at the program's end.
-        weakref.finalize(self, self._native.give_back)
-
-    def _here(self) -> _hanare.Store:
-        """The handle of the extension module, opened anew in a child made by fork."""
-        if self._generation != _pools._generation:
-            # The parent's handle is left as it is.
-            _pools._kept.append(self._native)
-            self._open()
-        return self._native
+        self._open_as(_hanare.Store, self._pool, name, bytes, evict, entries, place, copies, mode)
 
     @property
     def evict(self) -> str:

@@ -9,6 +9,7 @@ use hanare::{
 use hanare_protocol::id::NodeId;
 use hanare_protocol::wire::control::WhyStays;
 use std::collections::BTreeSet;
+use std::slice::from_ref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -117,13 +118,13 @@ fn what_copies_do_not_have_yet_is_refused() {
 
 /// A program that counts in a word while the pool's nodes come and go: no answered count is lost, no error comes.
 #[derive(Default)]
-pub(crate) struct Counting {
+struct Counting {
     stop: AtomicBool,
-    pub(crate) answered: AtomicU64,
+    answered: AtomicU64,
 }
 
 /// Ends a program's counting when it is dropped, also where the test fails.
-pub(crate) struct Stopper<'a>(pub(crate) &'a Counting);
+struct Stopper<'a>(&'a Counting);
 
 impl Drop for Stopper<'_> {
     fn drop(&mut self) {
@@ -133,7 +134,7 @@ impl Drop for Stopper<'_> {
 
 /// Puts numbers into a region, each higher than the last, and reads them back, until it is told to stop. Beside that it adds to a word and swaps
 /// another: each counts once, and has the value before.
-pub(crate) fn count(program: &Pool, region: &Region, counting: &Counting) {
+fn count(program: &Pool, region: &Region, counting: &Counting) {
     let (mut word, mut added, mut swapped) = ([0; 8], None, load(region, 24));
     while !counting.stop.load(Ordering::Relaxed) {
         // Nodes need the processor, too.
@@ -193,18 +194,28 @@ fn load(region: &Region, at: u64) -> u64 {
 
 /// Counts while `fault` happens, and until counting has gone on after it.
 pub(crate) fn counts_through(pool: &mut Apart, program: &Pool, region: &Region, fault: impl FnOnce(&mut Apart)) {
-    let counting = Counting::default();
-    std::thread::scope(|scope| {
-        let counter = scope.spawn(|| count(program, region, &counting));
-        let stopper = Stopper(&counting);
-        let goes_on = |from: u64| {
-            until("the program goes on", || counting.answered.load(Ordering::Relaxed) > from + 20 || counter.is_finished());
-        };
-        goes_on(0);
+    all_count_through(from_ref(program), from_ref(region), |goes_on| {
+        goes_on();
         fault(pool);
-        goes_on(counting.answered.load(Ordering::Relaxed));
-        drop(stopper);
-        counter.join().unwrap();
+        goes_on();
+    });
+}
+
+/// Each program counts in its region during `faults`, which get a way to wait until all have gone on.
+pub(crate) fn all_count_through(programs: &[Pool], regions: &[Region], faults: impl FnOnce(&dyn Fn())) {
+    let counts: Vec<Counting> = regions.iter().map(|_| Counting::default()).collect();
+    std::thread::scope(|scope| {
+        let all = programs.iter().zip(regions).zip(&counts);
+        let counters: Vec<_> =
+            all.map(|((program, region), counting)| scope.spawn(move || count(program, region, counting))).collect();
+        let stoppers: Vec<_> = counts.iter().map(Stopper).collect();
+        faults(&|| {
+            let before: Vec<u64> = counts.iter().map(|counting| counting.answered.load(Ordering::Relaxed)).collect();
+            let goes_on = |k: usize| counts[k].answered.load(Ordering::Relaxed) > before[k] + 20 || counters[k].is_finished();
+            until("all programs go on", || (0..regions.len()).all(goes_on));
+        });
+        drop(stoppers);
+        counters.into_iter().for_each(|counter| counter.join().unwrap());
     });
 }
 
@@ -398,26 +409,17 @@ fn a_node_is_drained_and_ends_and_no_program_sees_it() {
             region
         })
         .collect();
-    let counts: Vec<Counting> = regions.iter().map(|_| Counting::default()).collect();
-    std::thread::scope(|scope| {
-        let all = programs.iter().zip(&regions).zip(&counts);
-        let counters: Vec<_> =
-            all.map(|((program, region), counting)| scope.spawn(move || count(program, region, counting))).collect();
-        let stoppers: Vec<_> = counts.iter().map(Stopper).collect();
+    all_count_through(&programs, &regions, |goes_on| {
         for node in [1, 2] {
             drained(&programs[0], node);
             assert!(programs[0].status().unwrap().nodes[node as usize].drains);
             pool.kill(node as usize);
-            let before: Vec<u64> = counts.iter().map(|counting| counting.answered.load(Ordering::Relaxed)).collect();
-            let goes_on = |k: usize| counts[k].answered.load(Ordering::Relaxed) > before[k] + 20 || counters[k].is_finished();
-            until("all programs go on", || (0..regions.len()).all(goes_on));
+            goes_on();
             if node == 1 {
                 pool.start_again(1);
                 until("the node is back", || programs[0].status().unwrap().nodes[1].alive);
             }
         }
-        drop(stoppers);
-        counters.into_iter().for_each(|counter| counter.join().unwrap());
     });
     for (k, region) in regions.iter().enumerate() {
         let mut bytes = vec![0; 1 << 20];

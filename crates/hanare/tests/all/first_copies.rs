@@ -1,13 +1,12 @@
 //! Regions that were made without copies, and get some, or move to another node, while programs use them.
 
 use crate::apart::{Apart, until};
-use crate::copies::{Counting, Stopper, copied, count, counts_through, drained};
+use crate::copies::{all_count_through, copied, counts_through, drained};
 use crate::support::pattern;
 use hanare::{Changes, Consistency, CreateOptions, DrainWish, Overflow, Placement, Pool, QueueForm, Region, Shape, Unit};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::wire::control::WhyStays;
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 
 const LEN: u64 = 3 << 20;
 
@@ -55,22 +54,10 @@ fn a_node_is_drained_of_regions_without_copies_under_programs_of_its_own_host_an
     // A small one shares its memory with others, and one has nobody who uses it meanwhile.
     let short = programs[0].create("short", 100, &small).unwrap();
     short.put(1, &[7; 99]).unwrap();
-    let counts: Vec<Counting> = regions.iter().map(|_| Counting::default()).collect();
-    std::thread::scope(|scope| {
-        let all = programs.iter().zip(&regions).zip(&counts);
-        let counters: Vec<_> =
-            all.map(|((program, region), counting)| scope.spawn(move || count(program, region, counting))).collect();
-        let stoppers: Vec<_> = counts.iter().map(Stopper).collect();
-        let goes_on = || {
-            let before: Vec<u64> = counts.iter().map(|counting| counting.answered.load(Ordering::Relaxed)).collect();
-            let goes_on = |k: usize| counts[k].answered.load(Ordering::Relaxed) > before[k] + 20 || counters[k].is_finished();
-            until("all programs go on", || (0..regions.len()).all(goes_on));
-        };
+    all_count_through(&programs, &regions, |goes_on| {
         goes_on();
         drained(&programs[1], 1);
         goes_on();
-        drop(stoppers);
-        counters.into_iter().for_each(|counter| counter.join().unwrap());
     });
     regions.iter().enumerate().for_each(|(k, region)| holds(region, k as u64));
     let mut bytes = [0; 99];

@@ -32,8 +32,7 @@ impl Extents {
         let mut entries = self.write();
         let (node, mut is_quiet, mut new) = (entries.node, true, Vec::new());
         for slot in slots {
-            let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
-            let entry = entry.filter(|entry| entry.held.gid() == gid).ok_or(Error::GrantRefused { gid, node })?;
+            let entry = entries.of_mut(gid, *slot).ok_or(Error::GrantRefused { gid, node })?;
             if entry.held.has_copies() {
                 continue;
             }
@@ -46,20 +45,12 @@ impl Extents {
         }
         // All grants before the first change: what fails has changed nothing but grants.
         for slot in slots {
-            if let Some(Some(entry)) = entries.slots.get_mut(slot.0 as usize) {
-                entry.renew_grants()?;
-            }
+            entries.of_mut(gid, *slot).map_or(Ok(()), Entry::renew_grants)?;
         }
         for slot in &new {
-            if let Some(Some(entry)) = entries.slots.get_mut(slot.0 as usize) {
-                entry.is_closed = false;
-                // The look found nobody else who has it.
-                if let Some(held) = Arc::get_mut(&mut entry.held) {
-                    held.take_copies();
-                }
-            }
+            entries.of_mut(gid, *slot).into_iter().for_each(Entry::take_copies);
         }
-        let report = |slot: &Slot| Some(entries.slots.get(slot.0 as usize)?.as_ref()?.report(slot.0 as usize));
+        let report = |slot: &Slot| Some(entries.of(gid, *slot)?.report(slot.0 as usize));
         Ok(Some(ReadyExtents { reports: slots.iter().filter_map(report).collect(), new }))
     }
 
@@ -80,6 +71,14 @@ impl Entry {
             return self.refuse("queues lie in it, which have no copies; make them anew on another node, and remove these");
         }
         Ok(())
+    }
+
+    /// Ends the wait for commands under way. The look at them found nobody else who has the extent.
+    fn take_copies(&mut self) {
+        self.is_closed = false;
+        if let Some(held) = Arc::get_mut(&mut self.held) {
+            held.take_copies();
+        }
     }
 
     fn refuse<T>(&self, reason: &str) -> Result<T> {

@@ -17,9 +17,8 @@ impl Extents {
     pub fn share(&self, gid: Gid, slot: Slot, grant: Grant) -> Result<(Arc<NodeExtent>, ExtentFiles), NotShared> {
         let mut entries = self.write();
         let node = entries.node;
-        let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
-        let entry = entry.filter(|entry| entry.held.gid() == gid && entry.allows(grant).is_some());
-        let entry = entry.filter(|entry| !entry.is_closed).ok_or(Error::GrantRefused { gid, node })?;
+        let entry = entries.of_mut(gid, slot).filter(|entry| entry.allows(grant).is_some() && !entry.is_closed);
+        let entry = entry.ok_or(Error::GrantRefused { gid, node })?;
         let bad_use = |reason: String| Error::BadUse { region: gid.to_string(), reason };
         if entry.held.has_copies() {
             return Err(bad_use(
@@ -57,18 +56,14 @@ impl Extents {
 
     /// Ends the wait to share an extent: it is shared, or given up. The slot may be another region's by now.
     pub fn cancel_share_wait(&self, gid: Gid, slot: Slot) {
-        let mut entries = self.write();
-        let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
-        if let Some(entry) = entry.filter(|entry| entry.held.gid() == gid) {
+        if let Some(entry) = self.write().of_mut(gid, slot) {
             entry.is_wanted = false;
         }
     }
 
     /// Removes one home. After the last the extent has all accesses again. The slot of a removed region may have another extent.
     pub fn unshare(&self, slot: Slot, held: &Arc<NodeExtent>) {
-        let mut entries = self.write();
-        let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
-        if let Some(entry) = entry.filter(|entry| Arc::ptr_eq(&entry.held, held)) {
+        if let Some(entry) = self.write().of_mut(held.gid(), slot).filter(|entry| Arc::ptr_eq(&entry.held, held)) {
             entry.shares = entry.shares.saturating_sub(1);
         }
     }
@@ -79,8 +74,7 @@ impl Extents {
     pub fn note_mapping(&self, gid: Gid, slot: Slot) -> Result<(), NotShared> {
         let mut entries = self.write();
         let node = entries.node;
-        let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
-        let entry = entry.filter(|entry| entry.held.gid() == gid && !entry.is_closed).ok_or(Error::GrantRefused { gid, node })?;
+        let entry = entries.of_mut(gid, slot).filter(|entry| !entry.is_closed).ok_or(Error::GrantRefused { gid, node })?;
         if entry.held.has_copies() {
             let reason = "it has got copies since it was opened; open it again, and map it anew".to_owned();
             return Err(Error::BadUse { region: gid.to_string(), reason }.into());
@@ -91,9 +85,7 @@ impl Extents {
 
     /// The slot of a removed region may have another extent.
     pub fn forget_mapping(&self, gid: Gid, slot: Slot) {
-        let mut entries = self.write();
-        let entry = entries.slots.get_mut(slot.0 as usize).and_then(Option::as_mut);
-        if let Some(entry) = entry.filter(|entry| entry.held.gid() == gid) {
+        if let Some(entry) = self.write().of_mut(gid, slot) {
             entry.mappings = entry.mappings.saturating_sub(1);
         }
     }

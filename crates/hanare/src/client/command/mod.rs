@@ -59,7 +59,6 @@ pub struct Command<'b, R = &'b Region> {
 }
 
 /// Commands under way. Dropping it waits for their end.
-#[derive(Default)]
 struct Started<'b> {
     /// Commands on regions that stay where they are.
     fixed: Option<Box<StartedCommands<'b>>>,
