@@ -70,7 +70,9 @@ def test_keys_end_and_pins_hold(store: hanare.Store, beside: hanare.Pool) -> Non
         store.put(key, value(key))
         assert store.get(key) == value(key)
     assert [other.get(key) for key in range(20)] == [value(key) for key in range(20)]
-    assert len(store) < 900 and not store.pin(1000, 1) and store.unpin(0) and not store.unpin("none")
+    # Any one of them may stay: a random sample chooses.
+    left = next(key for key in range(1000, 2500) if store.get(key) is None)
+    assert len(store) < 900 and not store.pin(left, 1) and store.unpin(0) and not store.unpin("none")
     stat = store.stat()
     assert 3 << 20 < stat["linked"] <= stat["bytes"] == 4 << 20
 
