@@ -1,7 +1,7 @@
 //! Draining a node: what it holds goes to other nodes, and nothing new comes to it.
 //!
-//! Regions without copies are made ready for them first (`readying`). An extent gets a further copy first, and then its home or its copy on the node goes. So at each moment as many nodes hold it as
-//! are asked for. The journal knows which nodes are drained.
+//! Regions without copies are made ready for them (`readying`). An extent gets a further copy, and then its home or its copy on the node goes. So
+//! at each moment as many nodes hold it as are asked for. The journal knows which nodes are drained.
 
 use super::Coordinator;
 use super::placement::Room;
