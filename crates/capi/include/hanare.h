@@ -3,7 +3,7 @@
  * A pool is the RAM that nodes lend; a region is a named range of it. This header has regions and their names, and the
  * vector commands (put, get, copy, fill, compare, reduce, update, on shapes of any kind) with batches of them. It maps
  * regions on any nodes. It has barriers, locks, waits for words, collective operations, messages, queues, dictionaries,
- * and heaps in regions. dimmnet.h has the calls of the DIMMnet-2 papers on top of the same regions.
+ * stores, and heaps in regions. dimmnet.h has the calls of the DIMMnet-2 papers on top of the same regions.
  *
  *     hanare_pool *pool;
  *     hanare_region *region;
@@ -143,6 +143,7 @@ typedef struct hanare_queue_writer hanare_queue_writer; /* a writer of a queue *
 typedef struct hanare_queue_reader hanare_queue_reader; /* its reader */
 typedef struct hanare_dict hanare_dict;       /* an open dictionary */
 typedef struct hanare_dict_walk hanare_dict_walk; /* how far a walk over its keys has come */
+typedef struct hanare_store hanare_store;     /* an open store */
 
 /* ---- Pool ------------------------------------------------------------------------------------------------------- */
 
@@ -175,8 +176,8 @@ int hanare_detach(hanare_pool *pool);
 /* Gives another handle of the same attachment, which trusts regions of other users, too.
  *
  * A name belongs to the user that first makes a region of it. So calls that take a region for more than bytes refuse a region of another
- * user: hanare_create_or_attach, hanare_queue_open, hanare_dict_open, groups, mailboxes, all of dimmnet.h and rhinet.h. hanare_open does
- * not. It gives bytes, which their owner may have made up, as those of a file. hanare_stat names the owner.
+ * user: hanare_create_or_attach, hanare_queue_open, hanare_dict_open, hanare_store_open, groups, mailboxes, all of dimmnet.h and rhinet.h.
+ * hanare_open does not. It gives bytes, which their owner may have made up, as those of a file. hanare_stat names the owner.
  *
  * users      numbers of users beside this program's own; HANARE_ANYONE for all users. NULL for none.
  * count      how many they are.
@@ -1596,6 +1597,137 @@ int hanare_dict_sweep(hanare_dict *dict, uint64_t *unlinked);
 
 /* Removes the dictionary from the pool, for all programs. The handle is the caller's still. */
 int hanare_dict_destroy(hanare_dict *dict);
+
+/* ---- Stores ----------------------------------------------------------------------------------------------------- */
+
+/* A store has values by keys in memory of a given size, for any number of programs in C, Rust and Python on all hosts. Where a put finds no
+ * room, other keys leave. Keys are those of dictionaries; values are bytes. Each call is one step to all programs: a value is seen whole, old
+ * or new, and never another key's. A child made by fork opens it again.
+ *
+ * bound_ms   HANARE_FOREVER, or the milliseconds after which a read counts as a miss. On this host reads wait for nobody, and have no bound.
+ * ttl_ms     the milliseconds after which a key ends, 0 at once; HANARE_FOREVER for no end.
+ * Errors     of all calls: NODE_LOST and REGION_LOST where bytes went with a node; NOT_TRUSTED where another user made a part; GARBAGE for
+ *            memory that no program of the pool wrote; NOT_IN_TIME where others change the same keys all the time; BAD_SETTING for bytes that
+ *            no key of that type has.
+ */
+
+/* How a store is made. */
+typedef struct hanare_store_options {
+    size_t struct_size;    /* sizeof(hanare_store_options), set by the caller */
+    const char *placement; /* as for hanare_create; NULL is "local" */
+    const char *evict;     /* the keys that leave first: "lru", "lfu" or "ttl"; NULL is "lru". With "ttl" keys without an end stay */
+    uint64_t bytes;        /* memory for keys and values, at least 64 KiB; it is taken at once. The index takes 3 % more */
+    uint64_t entries;      /* expected number of keys; 0 for one for each KiB */
+    uint32_t mode;         /* who may read and write: the bits of a file's mode */
+    uint32_t copies;       /* how many nodes hold each byte, 1 to 3; 0 is 1 */
+} hanare_store_options;
+
+/* 64 MiB on this host, for its user; the longest unused keys leave first. */
+#define HANARE_STORE_OPTIONS_INIT {sizeof(hanare_store_options), NULL, NULL, 64 << 20, 0, 0600, 1}
+
+/* Opens the store of that name, or makes it as `options` say; NULL for HANARE_STORE_OPTIONS_INIT.
+ *
+ * Ownership  *store is the caller's until hanare_store_close.
+ * Errors     BAD_USE where a region of that name is no store; BAD_SETTING; else as hanare_create.
+ */
+int hanare_store_open(hanare_pool *pool, const char *name, const hanare_store_options *options, hanare_store **store);
+
+/* Gives the handle back; the store stays. Blocks that the program keeps for its next puts go back with it. */
+int hanare_store_close(hanare_store *store);
+
+/* Reads a key's value into the first of `room` bytes. It counts as a use.
+ *
+ * Return     1, or 0 where there is no such key, or bound_ms is over. *len is the value's length. Where that is more than `room`, nothing
+ *            was read.
+ * Cost       on this host one copy; else one message each way for a short value whose place the program has seen, two where it has not;
+ *            one more for a value of more than 1 KiB. A bound takes two changes of threads and a copy.
+ */
+int hanare_store_get(hanare_store *store, hanare_key key, void *into, size_t room, size_t *len, uint64_t bound_ms);
+
+/* Where a value of many goes. */
+typedef struct hanare_buffer {
+    void *into;   /* the caller's, apart from all others of the call */
+    size_t room;  /* how many bytes it has */
+    size_t len;   /* gets the value's length. Where that is more than `room`, nothing was read */
+    int is_there; /* gets 1, or 0 where there is no such key, or bound_ms is over */
+} hanare_buffer;
+
+/* As hanare_store_get, of `count` keys. A buffer whose key is not there may have other bytes than before.
+ *
+ * Cost       three messages to each node for each 256 keys; none on this host.
+ */
+int hanare_store_get_many(hanare_store *store, const hanare_key *keys, hanare_buffer *buffers, size_t count, uint64_t bound_ms);
+
+/* Tells which keys are there; each counts as a use.
+ *
+ * there      gets 1 or 0 for each of `count` keys; may be NULL.
+ * prefix     gets how many, from the first on, are all there; may be NULL.
+ * Cost       two messages to each node for each 256 keys. With `there` NULL those behind a missing one are not asked for.
+ */
+int hanare_store_exists(hanare_store *store, const hanare_key *keys, size_t count, int *there, size_t *prefix, uint64_t bound_ms);
+
+/* Sets a key's value to `len` bytes, and when the key ends. A pin stays.
+ *
+ * Cost       on this host none to four messages to its node; else three each way, or more where keys have to leave.
+ * Errors     HEAP_FULL where there is no room, because all keys that could leave are pinned: at once, and the key has its old value or none.
+ *            LIMIT_REACHED for a value that is longer than one of the store's heaps. TIMEOUT where bound_ms is over: the value may or may
+ *            not be there.
+ */
+int hanare_store_put(hanare_store *store, hanare_key key, const void *value, size_t len, uint64_t ttl_ms, uint64_t bound_ms);
+
+/* Bytes of a value. */
+typedef struct hanare_value {
+    const void *bytes; /* the caller's, read during the call */
+    size_t len;
+} hanare_value;
+
+/* As hanare_store_put, of `count` keys, one after another.
+ *
+ * done       gets 1 for each key that has its value, and 0 where there was no room; may be NULL.
+ * Return     how many have their values. Errors: as hanare_store_put, but HEAP_FULL. What was put before an error is there.
+ */
+int hanare_store_put_many(hanare_store *store, const hanare_key *keys, const hanare_value *values, size_t count, uint64_t ttl_ms, int *done);
+
+/* Takes a key away. Return: 1, or 0 where there is no such key. */
+int hanare_store_remove(hanare_store *store, hanare_key key);
+
+/* Keeps a key from leaving for so many milliseconds; the latest end of all pins counts. It keeps no key from ending or being replaced.
+ * Return: 1, or 0 where there is no such key. */
+int hanare_store_pin(hanare_store *store, hanare_key key, uint64_t for_ms);
+
+/* Ends all pins of a key. Return: 1, or 0 where there is no such key. */
+int hanare_store_unpin(hanare_store *store, hanare_key key);
+
+/* Sets when a key ends. Return: 1, or 0 where there is no such key. */
+int hanare_store_expire(hanare_store *store, hanare_key key, uint64_t ttl_ms);
+
+/* Tells in how many milliseconds a key ends; HANARE_FOREVER where it has no end. Return: 1, or 0 where there is no such key. */
+int hanare_store_ttl(hanare_store *store, hanare_key key, uint64_t *ttl_ms);
+
+/* Memory of a store. */
+typedef struct hanare_store_memory {
+    size_t struct_size; /* sizeof(hanare_store_memory), set by the caller */
+    uint64_t bytes;     /* of the store, for keys and values */
+    uint64_t linked;    /* that keys and values take */
+    uint64_t unlinked;  /* that nobody links: other programs keep them for their next puts, or were killed */
+    uint64_t keys;      /* how many there are */
+} hanare_store_memory;
+
+/* Counts the memory. Set memory->struct_size first. Cost: the whole index is read. */
+int hanare_store_stat(hanare_store *store, hanare_store_memory *memory);
+
+/* Takes all keys away. */
+int hanare_store_clear(hanare_store *store);
+
+/* Frees memory that killed programs took and no key leads to.
+ *
+ * Cost       the store is copied to as much other memory; writers wait meanwhile.
+ * Errors     POOL_FULL and QUOTA_EXCEEDED where that is not there; all is as it was then.
+ */
+int hanare_store_sweep(hanare_store *store);
+
+/* Removes the store from the pool, for all programs. The handle is the caller's still. */
+int hanare_store_destroy(hanare_store *store);
 
 #ifdef __cplusplus
 }

@@ -43,7 +43,7 @@ pub struct CKey {
 impl CKey {
     /// # Safety
     /// The bytes are the caller's.
-    unsafe fn key(self) -> Outcome<Key<'static>> {
+    pub(crate) unsafe fn key(self) -> Outcome<Key<'static>> {
         // SAFETY: promised by the caller.
         let rest = unsafe { bytes(self.bytes.cast(), self.len, "key.bytes") }?;
         let letter =

@@ -11,7 +11,7 @@
 //! | [`shape`], [`element`] | shapes, and kinds of numbers, as C gives them |
 //! | [`recorded`] | a command as C gave it: checked, run, or kept in a batch |
 //! | `calls` | the two calls that every command has: now, and in a batch |
-//! | [`pool`], [`region`], [`naming`], [`attribute`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`], [`queue`], [`dict`], [`group`], [`message`] | `hanare.h`, by its headings |
+//! | [`pool`], [`region`], [`naming`], [`attribute`], [`command`], [`moves`], [`numbers`], [`words`], [`request`], [`batch`], [`map`], [`sync`], [`queue`], [`dict`], [`store`], [`group`], [`message`] | `hanare.h`, by its headings |
 //! | [`dimmnet`], [`rhinet`] | `dimmnet.h`, `rhinet.h` |
 //!
 //! Safety invariants of the crate:
@@ -48,5 +48,6 @@ pub mod region;
 pub mod request;
 pub mod rhinet;
 pub mod shape;
+pub mod store;
 pub mod sync;
 pub mod words;

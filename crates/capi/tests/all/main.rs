@@ -32,6 +32,7 @@ mod rhinet;
 mod shapes;
 mod shmem;
 mod signal;
+mod store;
 mod streams;
 mod sync;
 mod table4;
