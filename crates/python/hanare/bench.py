@@ -22,6 +22,7 @@ from typing import Any, Callable, Iterator
 import numpy as np
 
 from . import _node, _peers
+from ._bench_stores import stores
 from ._peers import DICT_GETS, DICT_PUTS, HANDED_LEN, HANDED_OVER, LENGTHS, PAGES_GET, PAGES_PUT, PLACE_COUNT, WHERE
 from .array import Array
 from .dictionary import Dict
@@ -135,9 +136,14 @@ def bytes_moved(rows: Rows, pool: Pool, redis: Redis) -> None:
 
 def peers(rows: Rows, length: int) -> None:
     """Peers that bring processes of their own; the array that is summed has so many bytes."""
+    cases = {row["case"] for row in rows.rows}
     for peer in _peers.peers(length):
+        if not cases & set(peer.goals):
+            continue
         told = _peers.measured(peer, length, rows.is_quick)
         for case, goal in peer.goals.items():
+            if case not in cases:
+                continue
             rows.beside(case, peer.name, told if isinstance(told, str) else told.get(case, "it did not measure that"), goal)
 
 
@@ -339,17 +345,24 @@ def main() -> None:
     words = argparse.ArgumentParser(prog="python -m hanare.bench", description=__doc__)
     words.add_argument("--quick", action="store_true", help="a smoke run")
     words.add_argument("--json", action="store_true", help="print one JSON object")
+    words.add_argument("--only", choices=["bytes", "pages", "dictionaries", "stores", "arrays", "handed"], help="one part of it, and the peers")
     given = words.parse_args()
     length = (16 if given.quick else 1024) << 20
     nodes = _node.Nodes(2, length + (256 << 20))
     os.environ["HANARE_NODE"] = nodes.sockets[0]
     pool, rows, redis = connect(), Rows(given.quick), Redis()
     try:
-        bytes_moved(rows, pool, redis)
-        pages(rows, pool, redis)
-        dictionaries(rows, pool, redis)
-        arrays(rows, pool, length)
-        handed_over(rows, pool)
+        parts: dict[str, Work] = {
+            "bytes": lambda: bytes_moved(rows, pool, redis),
+            "pages": lambda: pages(rows, pool, redis),
+            "dictionaries": lambda: dictionaries(rows, pool, redis),
+            "stores": lambda: stores(rows, pool, redis),
+            "arrays": lambda: arrays(rows, pool, length),
+            "handed": lambda: handed_over(rows, pool),
+        }
+        for name, part in parts.items():
+            if given.only in (None, name):
+                part()
         peers(rows, length)
     finally:
         redis.stop()

@@ -22,6 +22,11 @@ PAGES_GET, PAGES_PUT = ("32 pages of 256 KiB got, other node", "32 pages of 256 
 WHERE = {"local": "this host", "node=1": "other node, tcp"}
 DICT_GETS = {place: f"Dict get 1 KiB, {where}" for place, where in WHERE.items()}
 DICT_PUTS = {place: f"Dict put 1 KiB, {where}" for place, where in WHERE.items()}
+STORE_LENGTHS = {4096: "4 KiB", 64 << 10: "64 KiB", 1 << 20: "1 MiB"}
+#: Values of each length that a store holds.
+STORED = 16
+STORE_GETS = {(place, length): f"Store get_into {name}, {where}" for place, where in WHERE.items() for length, name in STORE_LENGTHS.items()}
+STORE_PUTS = {(place, length): f"Store put {name}, {where}" for place, where in WHERE.items() for length, name in STORE_LENGTHS.items()}
 HANDED_OVER, HANDED_LEN = "64 MiB array to another process", 64 << 20
 SUM_NAMES = ("a[::16].sum()", "a[idx], 10000 places", "a.sum()")
 #: How many places of an array are read.
@@ -55,10 +60,11 @@ def peers(length: int) -> list[Peer]:
     """All peers; the array that is summed has so many bytes."""
     gets, into, puts = dict.fromkeys(GETS.values(), 1.0), dict.fromkeys(GETS_INTO.values(), 1.0), dict.fromkeys(PUTS.values(), 1.0)
     dictionaries = dict.fromkeys([*DICT_GETS.values(), *DICT_PUTS.values()], 3.0)
+    stores = {cases["node=1", length]: 1.0 for cases in (STORE_GETS, STORE_PUTS) for length in STORE_LENGTHS}
     return [
         Peer("mpi4py RMA", "mpi", "mpi4py", "mpi4py", into | puts),
         Peer("Dragon DDict, of one host", "dragon", "dragon", "dragonhpc", gets | puts | dictionaries),
-        Peer("Mooncake Store", "mooncake", "mooncake", "mooncake-transfer-engine-non-cuda", {PAGES_GET: 1.0, PAGES_PUT: 1.0}),
+        Peer("Mooncake Store", "mooncake", "mooncake", "mooncake-transfer-engine-non-cuda", {PAGES_GET: 1.0, PAGES_PUT: 1.0} | stores),
         Peer("Ray put and get", "ray", "ray", "ray", {HANDED_OVER: 1.0}),
         Peer("Dask array on a worker", "dask", "distributed", "dask distributed", dict.fromkeys(sums(length), 5.0)),
     ]

@@ -13,7 +13,8 @@ from typing import Any, Callable
 import numpy as np
 
 from hanare._peers import (
-    DICT_GETS, DICT_PUTS, GETS, GETS_INTO, HANDED_LEN, HANDED_OVER, LENGTHS, PAGES_GET, PAGES_PUT, PLACE_COUNT, PUTS, Told, sums
+    DICT_GETS, DICT_PUTS, GETS, GETS_INTO, HANDED_LEN, HANDED_OVER, LENGTHS, PAGES_GET, PAGES_PUT, PLACE_COUNT, PUTS, STORE_GETS, STORE_LENGTHS,
+    STORE_PUTS, STORED, Told, sums
 )
 
 
@@ -170,13 +171,31 @@ def _run_mooncake(count: int, _: int) -> Told:
         get()
         assert (data == into).all()
         turns = max(count // 100, 1)
-        return {PAGES_GET: _seconds(get, turns), PAGES_PUT: _seconds(put, turns)}
+        return {PAGES_GET: _seconds(get, turns), PAGES_PUT: _seconds(put, turns)} | _values_in_mooncake(store, data, into, count)
     finally:
         if holder is not None:
             holder.kill()
             holder.wait()
         master.kill()
         master.wait()
+
+
+def _values_in_mooncake(store: Any, data: Any, into: Any, count: int) -> Told:
+    """One value after another, to and from registered memory. A key's value never changes there, so each put has a key of its own."""
+    turn, told, outward, inward = iter(range(1 << 40)), Told(), data.ctypes.data, into.ctypes.data
+    for length in STORE_LENGTHS:
+
+        def put(length: int = length) -> None:
+            assert store.put_from(f"{length} {next(turn)}", outward, length) == 0
+
+        def get(length: int = length) -> None:
+            assert store.get_into(f"{length} at {next(turn) % STORED}", inward, length) == length
+
+        for number in range(STORED):
+            assert store.put_from(f"{length} at {number}", outward, length) == 0
+        turns = max(count // (100 if length == 1 << 20 else 10), 1)
+        told |= {STORE_GETS["node=1", length]: _seconds(get, turns), STORE_PUTS["node=1", length]: _seconds(put, turns)}
+    return told
 
 
 def _hold_for_mooncake(metadata: str, master: str) -> None:
