@@ -1,10 +1,10 @@
-"""SGLang's hierarchical cache in the pool: a storage of its HiCache that programs on all hosts share.
+"""SGLang's hierarchical cache in the pool: a storage of its HiCache that programs on all hosts share. Made for SGLang 0.5.23.
 
 ::
 
     python -m sglang.launch_server ... --enable-hierarchical-cache --hicache-mem-layout page_first --hicache-storage-backend dynamic
         --hicache-storage-backend-extra-config '{"backend_name": "hanare", "module_path": "hanare.sglang",
-        "class_name": "HanareStorage", "name": "kv", "pages": 4096, "place": "node=1"}'
+        "class_name": "HanareStorage", "interface_v1": 1, "name": "kv", "pages": 4096, "place": "node=1"}'
 
 Pages go between SGLang's host memory and the pool without a copy. Needs the package sglang, whose interface it is.
 """

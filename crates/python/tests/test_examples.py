@@ -17,6 +17,7 @@ OUTPUTS = {
     "dask_spill.py": ["spilled 1", "of 20 parts of 2 MiB", "sum 49807360.0"],
     "kmeans.py": ["turns", "centres [0.0, 5.0, 10.0] of 100000 points"],
     "dataset.py": ["samples 1000 in "],
+    "kv_tiers.py": ["32 blocks of 64 KiB", "files, mount, other node", "hanare, other node"],
 }
 
 
@@ -31,6 +32,10 @@ def run(words: list[str], repository: Path) -> str:
 def test_a_program_says_what_it_found(program: str, repository: Path) -> None:
     if program == "dask_spill.py":
         pytest.importorskip("distributed")
+    if program == "kv_tiers.py":
+        pytest.importorskip("vllm", reason="vllm is not installed: pip install vllm==0.33.0")
+        if not os.access("/dev/fuse", os.W_OK) or os.geteuid() != 0:
+            pytest.skip("a mount without fusermount3 needs root and /dev/fuse")
     told = run([sys.executable, program], repository)
     for wanted in OUTPUTS[program]:
         assert wanted in told, told

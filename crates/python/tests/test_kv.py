@@ -1,19 +1,15 @@
-"""Pages by hash: batches, eviction, many writers, killed writers; and SGLang's storage on top of it."""
+"""Pages by hash: batches, eviction, many writers, killed writers."""
 
 from __future__ import annotations
 
-import importlib.util
 import multiprocessing
 import os
 import pickle
 import random
 import signal
-import sys
 import threading
 import time
 import types
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Iterator
 
 import numpy as np
@@ -209,123 +205,4 @@ def test_pages_of_a_lost_node_are_an_error() -> None:
         cache.get(["a"], [bytearray(PAGE)])
     with pytest.raises((errors.Error, ConnectionError)):
         cache.put(["b"], [page("b")])
-    nodes.stop()
-
-
-# SGLang.
-
-
-@dataclass
-class Config:
-    """What SGLang says of the server, as far as the storage asks."""
-
-    extra_config: dict[str, Any]
-    tp_rank: int = 0
-    tp_size: int = 1
-    pp_rank: int = 0
-    pp_size: int = 1
-    is_mla_model: bool = False
-    model_name: str = "model"
-
-
-class Tensor:
-    """What the storage asks of a tensor of this host."""
-
-    def __init__(self, array: np.ndarray) -> None:
-        self.array = array
-
-    def data_ptr(self) -> int:
-        return int(self.array.__array_interface__["data"][0])
-
-    def numel(self) -> int:
-        return int(self.array.size)
-
-    def element_size(self) -> int:
-        return int(self.array.itemsize)
-
-    def is_contiguous(self) -> bool:
-        return bool(self.array.flags.c_contiguous)
-
-
-class HostPool:
-    """SGLang's host memory: keys and values of `page_size` tokens, one page after another, in two buffers."""
-
-    page_size, element = 4, 1024
-
-    def __init__(self, pages: int) -> None:
-        self.buffers = np.zeros((2, pages, self.page_size * self.element), np.uint8)
-
-    def get_page_buffer_meta(self, indices: np.ndarray) -> tuple[list[int], list[int]]:
-        addresses = []
-        for first in indices.tolist()[:: self.page_size]:
-            addresses += [int(self.buffers[part, first // self.page_size].__array_interface__["data"][0]) for part in range(2)]
-        return addresses, [self.page_size * self.element] * len(addresses)
-
-
-@pytest.fixture
-def storage_module(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """`hanare.sglang` on SGLang's own base class where ``HANARE_SGLANG`` names an unpacked wheel, or else on one of that shape."""
-    for name in ("sglang", "sglang.srt", "sglang.srt.mem_cache", "sglang.srt.environ", "torch"):
-        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    interface = types.ModuleType("sglang.srt.mem_cache.hicache_storage")
-    told = os.environ.get("HANARE_SGLANG")
-    if told:
-        sys.modules["sglang.srt.environ"].envs = types.SimpleNamespace()  # type: ignore[attr-defined]
-        sys.modules["torch"].Tensor = Tensor  # type: ignore[attr-defined]
-        path = Path(told) / "sglang/srt/mem_cache/hicache_storage.py"
-        spec = importlib.util.spec_from_file_location("sglang.srt.mem_cache.hicache_storage", path)
-        assert spec is not None and spec.loader is not None
-        interface = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, interface.__name__, interface)
-        spec.loader.exec_module(interface)
-    else:
-
-        class HiCacheStorage:
-            def register_mem_pool_host(self, mem_pool_host: Any) -> None:
-                self.mem_pool_host = mem_pool_host
-
-        interface.HiCacheStorage = HiCacheStorage  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, interface.__name__, interface)
-    monkeypatch.delitem(sys.modules, "hanare.sglang", raising=False)
-    module = importlib.import_module("hanare.sglang")
-    yield module
-    sys.modules.pop("hanare.sglang", None)
-
-
-def test_sglangs_storage_moves_pages_of_its_host_memory(nodes: _node.Nodes, pool: hanare.Pool, name: str, storage_module: Any) -> None:
-    def storage(socket: int) -> tuple[Any, HostPool]:
-        told = {"name": name, "pages": 64, "place": "node=1", "socket": nodes.sockets[socket]}
-        made, memory = storage_module.HanareStorage(Config(told), {}), HostPool(8)
-        made.register_mem_pool_host(memory)
-        return made, memory
-
-    (one, mine), (other, its) = storage(0), storage(1)
-    assert other.batch_exists(["h0"]) == 0 and not other.exists("h0")
-    mine.buffers[:] = np.random.default_rng(1).integers(0, 255, mine.buffers.shape)
-    keys = [f"h{number}" for number in range(5)]
-    assert one.batch_set_v1(keys, np.arange(20)) == [True] * 5
-    # Pages 3, 1 and 7 of the other server's memory get pages 0, 1 and none.
-    where = np.concatenate([np.arange(4) + 4 * place for place in (3, 1, 7)])
-    assert other.batch_get_v1(["h0", "h1", "none"], where) == [True, True, False]
-    np.testing.assert_array_equal(its.buffers[:, [3, 1]], mine.buffers[:, [0, 1]])
-    assert not its.buffers[:, [0, 2, 4, 5, 6, 7]].any()
-    assert other.batch_exists([*keys, "none"]) == 5 and other.exists("h4")
-    tensor, target = Tensor(np.arange(500.0)), Tensor(np.zeros(500))
-    assert one.set("t", tensor) and other.get("t", target) is target and (target.array == tensor.array).all()
-    assert other.get("none", target) is None and one.batch_set(["u", "v"], [tensor, tensor])
-    one.clear()
-    assert other.batch_exists(keys) == 0
-    one.close()
-    pool.remove(name)
-
-
-def test_sglangs_storage_takes_pages_of_a_lost_node_for_absent(storage_module: Any) -> None:
-    nodes = _node.Nodes(2, "64MiB")
-    storage = storage_module.HanareStorage(Config({"place": "node=1", "socket": nodes.sockets[0], "pages": 64}))
-    storage.register_mem_pool_host(HostPool(2))
-    assert storage.batch_set_v1(["a", "b"], np.arange(8)) == [True, True]
-    nodes.processes[1].kill()
-    nodes.processes[1].wait()
-    assert storage.batch_get_v1(["a", "b"], np.arange(8)) == [False, False]
-    assert storage.batch_set_v1(["c"], np.arange(4)) == [False] and storage.batch_exists(["a"]) == 0
     nodes.stop()

@@ -31,6 +31,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/main_memory.md",
     "docs/jobs.md",
     "docs/keepers.md",
+    "docs/kv_caches.md",
     "docs/models.md",
     "docs/open.md",
     "docs/openshmem.md",
