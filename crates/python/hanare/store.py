@@ -112,7 +112,7 @@ class Store(TableHandle[_hanare.Store]):
         into : sequence of buffers
             Writable and contiguous, of any type.
         deadline : float, optional
-            Seconds; where they pass, no key counts as there.
+            Seconds; keys that were not read by then do not count as there.
 
         Returns
         -------

@@ -10,12 +10,14 @@ use hanare::{Error, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Threads of one store. Where all of them are late, further calls are misses at once.
 const THREADS: usize = 32;
 /// Threads that wait for the next call, as long as the store is open.
 const IDLE: usize = 4;
+/// Bytes of values that a thread reads before they are copied. They are still in the processor's cache then, and memory for them is used again.
+const PIECE_LEN: usize = 2 << 20;
 
 type Call = Box<dyn FnOnce() + Send>;
 
@@ -58,27 +60,64 @@ impl Store {
 }
 
 impl Store {
-    /// [`Store::get_many`] with a deadline. If it passes, no key counts as there, and the buffers have the bytes of before.
+    /// [`Store::get_many`] with a deadline. Keys that were not read by then do not count as there, and their buffers have the bytes of before.
     ///
-    /// **Cost**: as for [`Store::within`], and a copy of the values.
+    /// **Cost**: as for [`Store::within`] and [`Store::get_many`] for each 2 MiB of buffers, and a copy of the values.
     pub fn get_many_within(&self, keys: &[Key<'_>], into: &mut [&mut [u8]], deadline: Duration) -> Result<Vec<Option<Told>>> {
+        if keys.len() != into.len() {
+            return self.get_many(keys, into);
+        }
+        let begun = Instant::now();
+        let mut all = vec![None; keys.len()];
+        let (mut first, mut buffers) = (0, Vec::new());
+        while first < keys.len() {
+            let end = first + piece(&into[first..]);
+            let left = deadline.saturating_sub(begun.elapsed());
+            let Some(told) = self.get_some_within(&keys[first..end], &mut into[first..end], &mut buffers, left)? else { break };
+            all[first..end].copy_from_slice(&told);
+            first = end;
+        }
+        Ok(all)
+    }
+
+    /// Reads a piece of a batch through `buffers`, which a late thread keeps; `None` where it is late.
+    fn get_some_within(
+        &self,
+        keys: &[Key<'_>],
+        into: &mut [&mut [u8]],
+        buffers: &mut Vec<Vec<u8>>,
+        deadline: Duration,
+    ) -> Result<Option<Vec<Option<Told>>>> {
         let its: Vec<Key<'static>> = keys.iter().map(Key::to_owned_key).collect();
-        let mut buffers: Vec<Vec<u8>> = into.iter().map(|into| vec![0; into.len()]).collect();
+        let mut lent = std::mem::take(buffers);
+        lent.resize_with(into.len(), Vec::new);
+        lent.iter_mut().zip(into.iter()).for_each(|(buffer, into)| buffer.resize(into.len(), 0));
         let read = self.within(deadline, move |store| {
-            let mut into: Vec<&mut [u8]> = buffers.iter_mut().map(Vec::as_mut_slice).collect();
+            let mut into: Vec<&mut [u8]> = lent.iter_mut().map(Vec::as_mut_slice).collect();
             let told = store.get_many(&its, &mut into)?;
-            Ok((told, buffers))
+            Ok((told, lent))
         })?;
-        let Some((told, buffers)) = read else { return Ok(vec![None; keys.len()]) };
-        for ((told, into), buffer) in told.iter().zip(into).zip(buffers) {
+        let Some((told, lent)) = read else { return Ok(None) };
+        for ((told, into), buffer) in told.iter().zip(into).zip(&lent) {
             if let Some(told) = told
                 && let Some(into) = into.get_mut(..told.len)
             {
                 into.copy_from_slice(&buffer[..told.len]);
             }
         }
-        Ok(told)
+        *buffers = lent;
+        Ok(Some(told))
     }
+}
+
+/// Number of buffers, from the first on, of a piece of a batch: one at least.
+fn piece(into: &[&mut [u8]]) -> usize {
+    let mut len = 0;
+    let fits = |into: &&&mut [u8]| {
+        len += into.len();
+        len <= PIECE_LEN
+    };
+    into.iter().take_while(fits).count().max(1)
 }
 
 /// Has a thread make the call. Returns false where too many are late.

@@ -36,6 +36,35 @@ fn a_call_whose_deadline_passes_is_a_miss() {
 }
 
 #[test]
+fn a_batch_with_a_deadline_comes_in_pieces_and_leaves_late_buffers_alone() {
+    const LEN: usize = 900_000;
+    let nodes = TestPool::start(1, 32 << 20);
+    let second = nodes.join_process();
+    let store = open(&nodes.client(0), &StoreOptions { bytes: 16 << 20, ..afar() });
+    let keys: Vec<_> = (0..9).map(key).collect();
+    (0..8).for_each(|number| store.put(&keys[number as usize], kind::PLAIN, &bytes_of(number, LEN), None).unwrap());
+    let mut memory = vec![vec![7u8; LEN + 10]; 9];
+    memory[4].truncate(LEN - 1);
+    let mut read = |deadline| {
+        let mut into: Vec<&mut [u8]> = memory.iter_mut().map(Vec::as_mut_slice).collect();
+        (store.get_many_within(&keys, &mut into, deadline).unwrap(), memory.clone())
+    };
+    let (told, found) = read(Duration::from_secs(20));
+    assert!(told[..8].iter().all(|told| told.unwrap().len == LEN) && told[8].is_none());
+    for (number, found) in found.iter().enumerate() {
+        let wanted =
+            if number == 4 || number == 8 { vec![7; found.len()] } else { [bytes_of(number as u64, LEN), vec![7; 10]].concat() };
+        assert!(*found == wanted, "buffer {number}");
+    }
+    second.stop();
+    let (late, after) = read(Duration::from_millis(20));
+    assert!(late.iter().all(Option::is_none) && after == found);
+    assert!(store.get_many_within(&[], &mut [], Duration::ZERO).unwrap().is_empty());
+    assert!(matches!(store.get_many_within(&keys, &mut [], Duration::ZERO), Err(Error::BadSetting { .. })));
+    second.go_on();
+}
+
+#[test]
 fn bytes_that_went_with_a_node_are_said_to_be_lost() {
     let nodes = TestPool::start(1, 32 << 20);
     let second = nodes.join_process();
