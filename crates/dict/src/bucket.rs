@@ -133,6 +133,13 @@ pub struct Entry<'a> {
     pub value: Value<'a>,
 }
 
+impl Entry<'_> {
+    /// Most bytes that it takes in a bucket.
+    pub fn len_max(&self) -> usize {
+        ENTRY_HEAD_LEN + TIMES_LEN + self.key.len() + self.value.bytes.len()
+    }
+}
+
 /// Length of the bucket whose first bytes are `raw`, by its head. **Errors**: [`Fault::Changed`] where the memory has another use by now.
 pub fn whole_len(raw: &[u8], number: u64, word: Word) -> Result<usize, Fault> {
     let head: &[u8; HEAD_LEN] = raw.first_chunk().ok_or(Fault::Changed)?;
@@ -203,7 +210,14 @@ pub struct Writing {
 
 impl Writing {
     pub fn new() -> Writing {
-        Writing { bytes: vec![0; HEAD_LEN], count: 0 }
+        Writing::with_room(0)
+    }
+
+    /// The same, with room for entries of `len` bytes: to grow costs more than to write.
+    pub fn with_room(len: usize) -> Writing {
+        let mut bytes = Vec::with_capacity(HEAD_LEN + len);
+        bytes.resize(HEAD_LEN, 0);
+        Writing { bytes, count: 0 }
     }
 
     pub fn push(&mut self, entry: &Entry<'_>) {

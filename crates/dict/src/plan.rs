@@ -61,7 +61,8 @@ impl Plan {
         if looked.word.is_frozen() {
             return Err(Fault::Frozen);
         }
-        let mut plan = Plan { number, word: looked.word, writing: Writing::new(), freed: Vec::new(), until: None };
+        let writing = Writing::with_room(looked.raw.len() + fresh.map_or(0, |fresh| fresh.len_max()));
+        let mut plan = Plan { number, word: looked.word, writing, freed: Vec::new(), until: None };
         let (mut any_left, linked) = (false, fresh.map_or(0, |fresh| fresh.value.far));
         for entry in Entries::of(&looked.raw) {
             let entry = entry?;
