@@ -101,6 +101,12 @@ test)
     # The judge of histories has one module, which go.sum pins. A first build without a network needs it here.
     want go "the judge of regions with copies" golang-go &&
         { (cd crates/hanare/tests/judged/porcupine && go mod download) >&2 || say "the judge's module cannot be reached: its tests are skipped"; }
+    # The clients of Redis in Go, Node and Java. Their tests fetch the last two.
+    has go &&
+        { (cd crates/resp/tests/clients/go-redis && go mod download) >&2 || say "go-redis cannot be reached: its test is skipped"; }
+    want npm "the test of ioredis" nodejs npm
+    want javac "the test of jedis" default-jdk-headless
+    want mvn "the test of jedis" maven
     # Building it takes minutes, and one test asks for it.
     has helm || [ -x "${HOME:-}/go/bin/helm" ] ||
         say "no helm: the test of the chart is skipped; go install helm.sh/helm/v3/cmd/helm@v3.22.0"

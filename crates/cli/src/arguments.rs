@@ -171,7 +171,7 @@ mod tests {
             "hanare mount dir --name projects -o coherent,ro -- make -j2",
             "hanare nbd disk --create 1G -- nbdinfo $uri",
             "hanare serve redis --store kv --listen 127.0.0.1:6379",
-            "hanare serve redis --store kv --socket redis.sock --bytes 1G --evict ttl --place node=1 --clients 10",
+            "hanare serve redis --store kv --socket redis.sock --bytes 1G --evict ttl --place node=1 --clients 10 --threads 2",
             "hanare queue create q --block 64 --depth 16 --ports 4 --overflow spill --place node=1 --mode 0644",
             "hanare queue ls --json",
             "hanare queue stat q",

@@ -1,22 +1,31 @@
 //! `hanare serve`: a store of the pool for programs that speak another's protocol.
 
 use crate::loopback::Callers;
-use crate::size;
+use crate::{log, size};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use hanare::{Placement, Pool};
 use hanare_dict::{Evict, Store, StoreOptions};
 use hanare_resp::{Options as ServiceOptions, Secret, Service};
+use rustix::net::sockopt;
 use std::fs;
 use std::io::{ErrorKind, Read};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 /// Bytes of a secret's file.
 const SECRET_LEN: u64 = 4096;
+
+/// Threads that serve clients of a store of this host, at most; the same of a store elsewhere, whose replies they wait for.
+const THREADS: usize = 4;
+const THREADS_AFAR: usize = 16;
+
+/// Time without a word from a client after which its host is asked if it is still there.
+const QUIET: Duration = Duration::from_secs(300);
 
 /// Wait after a failed accept, most likely for want of descriptors.
 const BREATH: Duration = Duration::from_millis(50);
@@ -53,6 +62,9 @@ pub struct Options {
     /// Most clients at once.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub clients: u32,
+    /// Threads that serve them [default: half of the processors, 4 at most; 16 where the store is on other hosts].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub threads: Option<u32>,
     /// Memory for keys and values, where the store is made.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size::parse_some)]
     pub bytes: u64,
@@ -69,6 +81,7 @@ pub struct Options {
 
 /// Serves until the process ends.
 pub fn run(serve: &Serve) -> Result<()> {
+    log::begin("warn", false)?;
     let Serve::Redis(options) = serve;
     let secret = options.secret.as_deref().map(read_secret).transpose()?;
     if secret.is_none() && options.socket.is_none() && !options.listen.ip().is_loopback() {
@@ -79,11 +92,28 @@ pub fn run(serve: &Serve) -> Result<()> {
     let made = StoreOptions { bytes, evict, entries, placement: place, copies, mode, tries };
     let store = Store::open(&Pool::attach()?, &options.store, &made)?;
     let callers = if options.anyone || secret.is_some() { Callers::anyone() } else { Callers::own() };
-    let service = Service::new(store, ServiceOptions { secret, connections: clients as usize });
+    let threads = options.threads.map_or_else(|| threads_for(&store), |threads| threads as usize);
+    let service = Service::start(store, ServiceOptions { secret, connections: clients as usize, threads });
+    let service = service.context("cannot serve clients")?;
     match &options.socket {
         Some(path) => serve_socket(&service, path),
         None => serve_address(&service, options.listen, callers),
     }
+}
+
+/// Threads for clients of a store.
+fn threads_for(store: &Store) -> usize {
+    match store.is_here() {
+        true => (available_parallelism().map_or(1, usize::from) / 2).clamp(1, THREADS),
+        false => THREADS_AFAR,
+    }
+}
+
+/// Readies a client's connection. A host that is gone is found out.
+fn ready(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_tcp_keepidle(stream, QUIET)?;
+    Ok(sockopt::set_socket_keepalive(stream, true)?)
 }
 
 /// Reads a secret. **Errors**: a file that other users may read, one without a secret.
@@ -107,7 +137,7 @@ fn serve_address(service: &Service, address: SocketAddr, mut callers: Callers) -
     loop {
         match listener.accept() {
             Ok((stream, _)) => {
-                if callers.may_come(&stream) && stream.set_nodelay(true).is_ok() {
+                if callers.may_come(&stream) && ready(&stream).is_ok() {
                     service.serve(stream);
                 }
             }

@@ -106,7 +106,7 @@ def test_scans_and_pipelines(serve: Serve) -> None:
         for number in range(3000):
             pipe.incr(f"key:{number}")
         assert pipe.execute() == list(range(1, 3001))
-    assert list(r.scan_iter(_type="list")) == [] and r.info()["redis_mode"] == "standalone" and r.command_count() == 35
+    assert list(r.scan_iter(_type="list")) == [] and r.info()["redis_mode"] == "standalone" and r.command_count() == 45
     assert r.client_setname("me") and r.client_getname() == "me" and r.client_id() > 0
     with pytest.raises(redis.ResponseError, match="invalid cursor"):
         r.execute_command("SCAN", "x")

@@ -2,6 +2,7 @@
 
 use crate::refusal::{Done, Refusal, subcommand, whole};
 use crate::session::Session;
+use crate::words::Words;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The release whose words these are.
@@ -10,21 +11,21 @@ const RELEASE: &str = "7.0.0";
 /// Bytes of a connection's name.
 const NAME_LEN: usize = 256;
 
-pub fn ping(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
-    match words {
-        [_] => session.replies.simple("PONG"),
-        [_, word] => session.replies.bulk(word),
+pub fn ping(session: &mut Session, words: Words<'_>) -> Done {
+    match (words.len(), words.get(1)) {
+        (1, _) => session.replies.simple("PONG"),
+        (2, Some(word)) => session.replies.bulk(word),
         _ => return Err(Refusal::new("ERR wrong number of arguments for 'ping' command")),
     }
     Ok(())
 }
 
-pub fn echo(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
+pub fn echo(session: &mut Session, words: Words<'_>) -> Done {
     session.replies.bulk(&words[1]);
     Ok(())
 }
 
-pub fn select(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
+pub fn select(session: &mut Session, words: Words<'_>) -> Done {
     match whole(&words[1])? {
         0 => session.replies.ok(),
         _ => return Err(Refusal::new("ERR DB index is out of range")),
@@ -32,14 +33,14 @@ pub fn select(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
     Ok(())
 }
 
-pub fn quit(session: &mut Session<'_>, _: &[Vec<u8>]) -> Done {
+pub fn quit(session: &mut Session, _: Words<'_>) -> Done {
     session.is_over = true;
     session.replies.ok();
     Ok(())
 }
 
 /// Checks a proof. The name of the user is that of Redis' first user.
-fn prove(session: &mut Session<'_>, user: &[u8], secret: &[u8]) -> Done {
+fn prove(session: &mut Session, user: &[u8], secret: &[u8]) -> Done {
     let Some(own) = &session.shared.secret else {
         return Err(Refusal::new(
             "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
@@ -52,8 +53,8 @@ fn prove(session: &mut Session<'_>, user: &[u8], secret: &[u8]) -> Done {
     Ok(())
 }
 
-pub fn auth(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
-    match words {
+pub fn auth(session: &mut Session, words: Words<'_>) -> Done {
+    match words.list()[..] {
         [_, secret] => prove(session, b"default", secret)?,
         [_, user, secret] => prove(session, user, secret)?,
         _ => return Err(Refusal::syntax()),
@@ -62,7 +63,7 @@ pub fn auth(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
     Ok(())
 }
 
-pub fn hello(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
+pub fn hello(session: &mut Session, words: Words<'_>) -> Done {
     let version = match words.get(1) {
         None => None,
         Some(word) => match crate::request::number(word) {
@@ -72,6 +73,7 @@ pub fn hello(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
         },
     };
     let mut name = None;
+    let words = words.list();
     let mut rest = words.get(2..).unwrap_or_default();
     loop {
         rest = match rest {
@@ -121,7 +123,7 @@ fn name_of(word: &[u8]) -> Result<Vec<u8>, Refusal> {
     }
 }
 
-pub fn client(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
+pub fn client(session: &mut Session, words: Words<'_>) -> Done {
     let is = |name: &str| words[1].eq_ignore_ascii_case(name.as_bytes());
     match words.len() {
         2 if is("id") => session.replies.number(session.id as i64),
@@ -147,8 +149,8 @@ pub fn client(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
     Ok(())
 }
 
-pub fn info(session: &mut Session<'_>, _: &[Vec<u8>]) -> Done {
-    let (shared, store) = (session.shared, &session.store);
+pub fn info(session: &mut Session, _: Words<'_>) -> Done {
+    let (shared, store) = (&session.shared, &session.shared.store);
     let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let text = format!(
         "# Server\r\nredis_version:{RELEASE}\r\nredis_mode:standalone\r\nhanare_version:{}\r\nprocess_id:{}\r\nuptime_in_seconds:{}\r\n\r\n\

@@ -2,6 +2,7 @@
 
 use crate::refusal::{Done, Refusal, whole};
 use crate::session::Session;
+use crate::words::Words;
 use hanare_dict::{Change, Key, Times, now_ms};
 
 /// An end as a client says it, in milliseconds: from now on, or since 1970.
@@ -48,20 +49,32 @@ fn may(condition: Option<&[u8]>, old: u64, new: u64) -> Result<bool, Refusal> {
     }
 }
 
-fn end_in(session: &mut Session<'_>, words: &[Vec<u8>], unit: i64, command: &str) -> Done {
+/// The moment from which a client counts an end.
+#[derive(Clone, Copy)]
+enum From {
+    Now,
+    Epoch,
+}
+
+fn set_end(session: &mut Session, words: Words<'_>, unit: i64, from: From, command: &str) -> Done {
     let ms = whole(&words[2])?.checked_mul(unit).filter(|ms| ms.unsigned_abs() < u64::MAX / 4);
     let ms = ms.ok_or_else(|| Refusal::expire_time(command))?;
     if words.len() > 4 {
         return Err(Refusal::syntax());
     }
-    let condition = words.get(3).map(Vec::as_slice);
-    let expires = now_ms().saturating_add_signed(ms).max(1);
+    let condition = words.get(3);
+    let now = now_ms();
+    let expires = match from {
+        From::Now => now.saturating_add_signed(ms),
+        From::Epoch => u64::try_from(ms).unwrap_or(0),
+    };
+    let expires = expires.max(1);
     may(condition, 0, 0)?;
-    let done = session.store.update(&Key::bytes(&words[1]), false, |found| {
+    let done = session.shared.store.update(&Key::bytes(&words[1]), false, |found| {
         let Some(found) = found else { return Ok((Change::Keep, false)) };
         match may(condition, found.times.expires, expires) {
             // An end that has passed removes the key.
-            Ok(true) if ms <= 0 => Ok((Change::Remove, true)),
+            Ok(true) if expires <= now => Ok((Change::Remove, true)),
             Ok(true) => Ok((Change::Times(Times { expires, ..found.times }), true)),
             _ => Ok((Change::Keep, false)),
         }
@@ -70,38 +83,63 @@ fn end_in(session: &mut Session<'_>, words: &[Vec<u8>], unit: i64, command: &str
     Ok(())
 }
 
-pub fn expire(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
-    end_in(session, words, 1000, "expire")
+pub fn expire(session: &mut Session, words: Words<'_>) -> Done {
+    set_end(session, words, 1000, From::Now, "expire")
 }
 
-pub fn pexpire(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
-    end_in(session, words, 1, "pexpire")
+pub fn expireat(session: &mut Session, words: Words<'_>) -> Done {
+    set_end(session, words, 1000, From::Epoch, "expireat")
 }
 
-/// Milliseconds until a key ends; -1 where it has no end, -2 where it is not there.
-fn left(session: &Session<'_>, word: &[u8]) -> Result<i64, Refusal> {
-    let now = now_ms();
-    Ok(match session.store.times(&Key::bytes(word))? {
+pub fn pexpireat(session: &mut Session, words: Words<'_>) -> Done {
+    set_end(session, words, 1, From::Epoch, "pexpireat")
+}
+
+pub fn pexpire(session: &mut Session, words: Words<'_>) -> Done {
+    set_end(session, words, 1, From::Now, "pexpire")
+}
+
+/// A key's end, in milliseconds since 1970; -1 where it has none, -2 where the key is not there.
+fn end_of(session: &Session, word: &[u8]) -> Result<i64, Refusal> {
+    Ok(match session.shared.store.times(&Key::bytes(word))? {
         None => -2,
         Some(Times { expires: 0, .. }) => -1,
-        Some(Times { expires, .. }) => i64::try_from(expires.saturating_sub(now)).unwrap_or(i64::MAX),
+        Some(Times { expires, .. }) => i64::try_from(expires).unwrap_or(i64::MAX),
     })
 }
 
-pub fn pttl(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
+/// Milliseconds until a key ends; -1 where it has no end, -2 where it is not there.
+fn left(session: &Session, word: &[u8]) -> Result<i64, Refusal> {
+    let (now, end) = (i64::try_from(now_ms()).unwrap_or(i64::MAX), end_of(session, word)?);
+    Ok(if end < 0 { end } else { end.saturating_sub(now).max(0) })
+}
+
+pub fn pexpiretime(session: &mut Session, words: Words<'_>) -> Done {
+    let end = end_of(session, &words[1])?;
+    session.replies.number(end);
+    Ok(())
+}
+
+pub fn expiretime(session: &mut Session, words: Words<'_>) -> Done {
+    let end = end_of(session, &words[1])?;
+    session.replies.number(if end < 0 { end } else { end.saturating_add(500) / 1000 });
+    Ok(())
+}
+
+pub fn pttl(session: &mut Session, words: Words<'_>) -> Done {
     let left = left(session, &words[1])?;
     session.replies.number(left);
     Ok(())
 }
 
-pub fn ttl(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
+pub fn ttl(session: &mut Session, words: Words<'_>) -> Done {
     let left = left(session, &words[1])?;
     session.replies.number(if left < 0 { left } else { left.saturating_add(500) / 1000 });
     Ok(())
 }
 
-pub fn persist(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
-    let done = session.store.update(&Key::bytes(&words[1]), false, |found| {
+pub fn persist(session: &mut Session, words: Words<'_>) -> Done {
+    let done = session.shared.store.update(&Key::bytes(&words[1]), false, |found| {
         let timed = found.filter(|found| found.times.expires != 0);
         Ok((timed.map_or(Change::Keep, |found| Change::Times(Times { expires: 0, ..found.times })), timed.is_some()))
     })?;

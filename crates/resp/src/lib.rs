@@ -5,30 +5,36 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `request` | commands as bytes: bounded in number and length of their words |
+//! | `request`, `line`, `words` | commands as bytes, in any pieces, bounded in number and length of their words |
 //! | `reply` | replies as bytes |
-//! | `shared`, `session` | what all connections share; one of them: its proof, its version of the protocol, its name |
+//! | `shared`, `session` | what all connections share; a client: its proof, its version of the protocol, its name |
 //! | `refusal` | refusals, in Redis' words |
-//! | `commands`, `strings`, `expiry`, `scan`, `about` | the commands: their table, and what they do |
-//! | `serving`, `service` | the course of a connection, bounded in time; connections in threads of their own |
+//! | `commands`, `strings`, `ranges`, `expiry`, `scan`, `about` | the commands: their table, and what they do |
+//! | `connection` | a connection's turn: bytes come, commands are carried out, replies go; bounded in time and memory |
+//! | `event_loop`, `watch`, `service` | few threads for all connections; another thread where a command lasts |
 //!
-//! All bytes of a client are input. A connection has a thread, so one that is slow holds up no other. Memory of requests and replies has a
-//! bound for each connection, and long requests one for all together.
+//! All bytes of a client are input. No thread waits for a client, so one that is slow holds up no other. Memory of requests and replies has
+//! a bound for each connection, and long ones have one for all together.
 
 #![forbid(unsafe_code)]
 
 mod about;
 mod commands;
+mod connection;
+mod event_loop;
 mod expiry;
+mod line;
+mod ranges;
 mod refusal;
 mod reply;
 mod request;
 mod scan;
 mod service;
-mod serving;
 mod session;
 mod shared;
 mod strings;
+mod watch;
+mod words;
 
 pub use service::{Options, Service};
-pub use shared::{Connection, Secret};
+pub use shared::Secret;

@@ -24,6 +24,10 @@ impl Refusal {
         Refusal(format!("ERR invalid expire time in '{command}' command"))
     }
 
+    pub fn too_long() -> Refusal {
+        Refusal::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
+    }
+
     pub fn word_count(command: &str) -> Refusal {
         Refusal(format!("ERR wrong number of arguments for '{command}' command"))
     }
@@ -33,7 +37,7 @@ impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
         match error {
             Error::HeapFull { .. } => Refusal::new("OOM command not allowed when used memory > 'maxmemory'."),
-            Error::LimitReached { .. } => Refusal::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
+            Error::LimitReached { .. } => Refusal::too_long(),
             other => Refusal(format!("ERR {other}")),
         }
     }

@@ -3,6 +3,7 @@
 use crate::refusal::{Done, Refusal, whole};
 use crate::request::number;
 use crate::session::Session;
+use crate::words::Words;
 
 /// Most keys that a client may ask for at once, and bytes of a pattern.
 const COUNT: i64 = 10_000;
@@ -13,10 +14,11 @@ fn names(keys: &[Vec<u8>]) -> impl Iterator<Item = &[u8]> {
     keys.iter().filter_map(|coded| coded.strip_prefix(b"b"))
 }
 
-pub fn scan(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
+pub fn scan(session: &mut Session, words: Words<'_>) -> Done {
     let cursor = number(&words[1]).and_then(|cursor| u64::try_from(cursor).ok());
     let cursor = cursor.ok_or_else(|| Refusal::new("ERR invalid cursor"))?;
     let (mut pattern, mut count, mut is_of_strings) = (None, 10, true);
+    let words = words.list();
     let (options, rest) = words[2..].as_chunks::<2>();
     if !rest.is_empty() {
         return Err(Refusal::syntax());
@@ -24,7 +26,7 @@ pub fn scan(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
     for [option, word] in options {
         let is = |name: &str| option.eq_ignore_ascii_case(name.as_bytes());
         if is("match") && word.len() <= PATTERN_LEN {
-            pattern = Some(word.as_slice());
+            pattern = Some(*word);
         } else if is("count") {
             count = whole(word)?;
         } else if is("type") {
@@ -36,7 +38,7 @@ pub fn scan(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
     if count < 1 {
         return Err(Refusal::syntax());
     }
-    let (next, keys) = session.store.scan(cursor, count.min(COUNT) as usize)?;
+    let (next, keys) = session.shared.store.scan(cursor, count.min(COUNT) as usize)?;
     let is_wanted = |name: &&[u8]| is_of_strings && pattern.is_none_or(|pattern| is_match(pattern, name));
     let names: Vec<&[u8]> = names(&keys).filter(is_wanted).collect();
     session.replies.list(2);
@@ -46,10 +48,10 @@ pub fn scan(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
     Ok(())
 }
 
-pub fn dbsize(session: &mut Session<'_>, _: &[Vec<u8>]) -> Done {
+pub fn dbsize(session: &mut Session, _: Words<'_>) -> Done {
     let (mut at, mut count) = (0, 0);
     loop {
-        let (next, keys) = session.store.scan(at, COUNT as usize)?;
+        let (next, keys) = session.shared.store.scan(at, COUNT as usize)?;
         count += names(&keys).count();
         if next == 0 {
             break;
@@ -57,6 +59,18 @@ pub fn dbsize(session: &mut Session<'_>, _: &[Vec<u8>]) -> Done {
         at = next;
     }
     session.replies.number(count as i64);
+    Ok(())
+}
+
+/// Removes all keys of the store, those of other programs and kinds among them.
+pub fn flush(session: &mut Session, words: Words<'_>) -> Done {
+    match words.get(1) {
+        None => {}
+        Some(word) if words.len() == 2 && (word.eq_ignore_ascii_case(b"sync") || word.eq_ignore_ascii_case(b"async")) => {}
+        Some(_) => return Err(Refusal::syntax()),
+    }
+    session.shared.store.clear()?;
+    session.replies.ok();
     Ok(())
 }
 

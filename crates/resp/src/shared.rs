@@ -1,15 +1,14 @@
-//! State that all connections share: the store, the secret, and counts.
+//! State that all connections share: the store, the secret, counts, and bounds of memory.
 
 use hanare_dict::Store;
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use subtle::ConstantTimeEq;
 
-/// Bytes of commands that have begun, in all connections together.
+/// Bytes of commands that have begun, in all connections together; the same of replies that wait for their clients.
 const COMMANDS_LEN: usize = 512 << 20;
+const REPLIES_LEN: usize = 512 << 20;
 
 /// Bytes of one connection that do not count there.
 const SHORT_LEN: usize = 128 << 10;
@@ -31,34 +30,6 @@ impl Secret {
     }
 }
 
-/// A stream of bytes between a client and the service.
-pub trait Connection: Read + Write + Send {
-    /// Bound of a read.
-    fn set_read_timeout(&self, bound: Option<Duration>) -> io::Result<()>;
-    /// Bound of a write.
-    fn set_write_timeout(&self, bound: Option<Duration>) -> io::Result<()>;
-}
-
-impl Connection for TcpStream {
-    fn set_read_timeout(&self, bound: Option<Duration>) -> io::Result<()> {
-        TcpStream::set_read_timeout(self, bound)
-    }
-
-    fn set_write_timeout(&self, bound: Option<Duration>) -> io::Result<()> {
-        TcpStream::set_write_timeout(self, bound)
-    }
-}
-
-impl Connection for UnixStream {
-    fn set_read_timeout(&self, bound: Option<Duration>) -> io::Result<()> {
-        UnixStream::set_read_timeout(self, bound)
-    }
-
-    fn set_write_timeout(&self, bound: Option<Duration>) -> io::Result<()> {
-        UnixStream::set_write_timeout(self, bound)
-    }
-}
-
 /// The store, the secret, and counts.
 pub struct Shared {
     pub store: Store,
@@ -70,8 +41,9 @@ pub struct Shared {
     pub connected: AtomicUsize,
     pub connections: AtomicU64,
     pub commands: AtomicU64,
-    /// Bytes of commands that have begun.
-    begun_len: AtomicUsize,
+    /// Memory of commands that have begun, and of replies that wait.
+    pub held: Budget,
+    pub owed: Budget,
 }
 
 impl Shared {
@@ -84,41 +56,60 @@ impl Shared {
             connected: AtomicUsize::new(0),
             connections: AtomicU64::new(0),
             commands: AtomicU64::new(0),
-            begun_len: AtomicUsize::new(0),
+            held: Budget::new(COMMANDS_LEN),
+            owed: Budget::new(REPLIES_LEN),
         }
-    }
-
-    /// A place in the memory of long commands.
-    pub fn command_memory(&self) -> CommandMemory<'_> {
-        CommandMemory { shared: self, len: 0 }
     }
 }
 
-/// Bytes of a connection's commands that have begun.
-pub struct CommandMemory<'s> {
-    shared: &'s Shared,
+/// Bytes that all connections together may take.
+#[derive(Clone)]
+pub struct Budget {
+    most: usize,
+    taken: Arc<AtomicUsize>,
+}
+
+impl Budget {
+    fn new(most: usize) -> Budget {
+        Budget { most, taken: Arc::default() }
+    }
+
+    /// A connection's part, without bytes.
+    pub fn part(&self) -> Part {
+        Part { budget: self.clone(), len: 0 }
+    }
+
+    /// True if half of the bytes are taken.
+    pub fn is_short(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) > self.most / 2
+    }
+}
+
+/// Bytes of one connection.
+pub struct Part {
+    budget: Budget,
     len: usize,
 }
 
-impl CommandMemory<'_> {
-    /// Counts so many bytes. Returns false where all connections together have too many.
+impl Part {
+    /// Counts so many bytes. Returns false where they are more than before, and all connections together have too many.
     pub fn set(&mut self, len: usize) -> bool {
         let len = len.saturating_sub(SHORT_LEN);
         if len == self.len {
             return true;
         }
-        let all = &self.shared.begun_len;
+        let all = &self.budget.taken;
         all.fetch_add(len, Ordering::Relaxed);
         all.fetch_sub(self.len, Ordering::Relaxed);
         let is_more = len > self.len;
         self.len = len;
-        !is_more || all.load(Ordering::Relaxed) <= COMMANDS_LEN
+        !is_more || all.load(Ordering::Relaxed) <= self.budget.most
     }
 }
 
-impl Drop for CommandMemory<'_> {
+impl Drop for Part {
     fn drop(&mut self) {
-        self.shared.begun_len.fetch_sub(self.len, Ordering::Relaxed);
+        self.budget.taken.fetch_sub(self.len, Ordering::Relaxed);
     }
 }
 
@@ -131,5 +122,18 @@ mod tests {
         let secret = Secret::of_file(b"open sesame\r\n").unwrap();
         assert!(secret.is(b"open sesame") && !secret.is(b"open sesam") && !secret.is(b"") && !secret.is(b"open sesame\r\n"));
         assert!(Secret::of_file(b"\n").is_none() && Secret::of_file(b"").is_none());
+    }
+
+    #[test]
+    fn long_bytes_of_all_connections_have_a_bound() {
+        let budget = Budget::new(1000);
+        let (mut first, mut second) = (budget.part(), budget.part());
+        assert!(first.set(SHORT_LEN) && first.set(SHORT_LEN + 600) && budget.is_short());
+        assert!(!second.set(SHORT_LEN + 600), "more than the bound");
+        assert!(second.set(SHORT_LEN + 500) && second.set(SHORT_LEN + 500), "fewer than before");
+        drop(first);
+        assert!(second.set(SHORT_LEN + 900));
+        drop(second);
+        assert!(!budget.is_short() && budget.taken.load(Ordering::Relaxed) == 0);
     }
 }

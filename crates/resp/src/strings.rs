@@ -3,10 +3,11 @@
 use crate::expiry::End;
 use crate::refusal::{Done, Refusal, whole};
 use crate::session::Session;
+use crate::words::Words;
 use hanare_dict::{Change, Found, Key, Times, kind, now_ms};
 
-/// Longest value that `APPEND` makes, in bytes: as long as a word may be.
-const VALUE_LEN: usize = 64 << 20;
+/// Longest value that `APPEND` and `SETRANGE` make, in bytes: as long as a word may be.
+pub const VALUE_LEN: usize = 64 << 20;
 
 /// The condition of a `SET`.
 #[derive(Clone, Copy, PartialEq)]
@@ -30,10 +31,8 @@ fn is(word: &[u8], option: &str) -> bool {
     word.eq_ignore_ascii_case(option.as_bytes())
 }
 
-pub fn get(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
-    let found = session.store.get(&key(&words[1]))?;
-    session.replies.value(found.as_ref().map(|(_, bytes)| bytes.as_slice()));
-    Ok(())
+pub fn get(session: &mut Session, words: Words<'_>) -> Done {
+    Ok(session.replies.value_of(&session.shared.store, &key(&words[1]))?)
 }
 
 /// Options of a `SET`.
@@ -45,10 +44,10 @@ struct Setting {
 }
 
 impl Setting {
-    fn read(mut words: &[Vec<u8>]) -> Result<Setting, Refusal> {
+    fn read(options: Words<'_>) -> Result<Setting, Refusal> {
         let mut setting = Setting { when: When::Always, end: None, keeps_end: false, gets: false };
-        while let Some((word, rest)) = words.split_first() {
-            words = rest;
+        let mut options = options.iter();
+        while let Some(word) = options.next() {
             let has_no_end = setting.end.is_none() && !setting.keeps_end;
             if is(word, "nx") && setting.when == When::Always {
                 setting.when = When::New;
@@ -59,9 +58,8 @@ impl Setting {
             } else if is(word, "keepttl") && has_no_end {
                 setting.keeps_end = true;
             } else if has_no_end {
-                let (number, rest) = words.split_first().ok_or_else(Refusal::syntax)?;
+                let number = options.next().ok_or_else(Refusal::syntax)?;
                 setting.end = Some(End::read(word, number, "set")?);
-                words = rest;
             } else {
                 return Err(Refusal::syntax());
             }
@@ -70,10 +68,10 @@ impl Setting {
     }
 }
 
-pub fn set(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
-    let Setting { when, end, keeps_end, gets } = Setting::read(&words[3..])?;
+pub fn set(session: &mut Session, words: Words<'_>) -> Done {
+    let Setting { when, end, keeps_end, gets } = Setting::read(words.from(3))?;
     let expires = end.map_or(0, |end| end.at(now_ms()));
-    let (is_set, old) = session.store.update(&key(&words[1]), gets, |found| {
+    let (is_set, old) = session.shared.store.update(&key(&words[1]), gets, |found| {
         let old = found.filter(|_| gets).map(|found| found.bytes.to_vec());
         let may = match when {
             When::Always => true,
@@ -92,8 +90,8 @@ pub fn set(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
     Ok(())
 }
 
-pub fn setnx(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
-    let is_set = session.store.update(&key(&words[1]), false, |found| match found {
+pub fn setnx(session: &mut Session, words: Words<'_>) -> Done {
+    let is_set = session.shared.store.update(&key(&words[1]), false, |found| match found {
         Some(_) => Ok((Change::Keep, false)),
         None => Ok((value(&words[2], 0, None), true)),
     })?;
@@ -101,73 +99,81 @@ pub fn setnx(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
     Ok(())
 }
 
-fn set_until(session: &mut Session<'_>, words: &[Vec<u8>], end: End) -> Done {
+fn set_until(session: &mut Session, words: Words<'_>, end: End) -> Done {
     let expires = end.at(now_ms());
-    session.store.update(&key(&words[1]), false, |found| Ok((value(&words[3], expires, found), ())))?;
+    session.shared.store.update(&key(&words[1]), false, |found| Ok((value(&words[3], expires, found), ())))?;
     session.replies.ok();
     Ok(())
 }
 
-pub fn setex(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
+pub fn setex(session: &mut Session, words: Words<'_>) -> Done {
     set_until(session, words, End::read(b"ex", &words[2], "setex")?)
 }
 
-pub fn psetex(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
+pub fn psetex(session: &mut Session, words: Words<'_>) -> Done {
     set_until(session, words, End::read(b"px", &words[2], "psetex")?)
 }
 
-pub fn mset(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
-    let (pairs, rest) = words[1..].as_chunks::<2>();
-    if !rest.is_empty() {
-        return Err(Refusal::new("ERR wrong number of arguments for 'mset' command"));
+pub fn mset(session: &mut Session, words: Words<'_>) -> Done {
+    if words.len().is_multiple_of(2) {
+        return Err(Refusal::word_count("mset"));
     }
-    for [name, bytes] in pairs {
-        session.store.update(&key(name), false, |found| Ok((value(bytes, 0, found), ())))?;
+    for at in (1..words.len()).step_by(2) {
+        session.shared.store.update(&key(&words[at]), false, |found| Ok((value(&words[at + 1], 0, found), ())))?;
     }
     session.replies.ok();
     Ok(())
 }
 
-pub fn mget(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
-    // A refusal takes the place of the list: values are read before any is sent, as far as they are short together.
-    let mut found = Vec::new();
-    let (mut len, mut said) = (0, false);
-    for (index, word) in words[1..].iter().enumerate() {
-        let value = session.store.get(&key(word));
-        if said {
-            // The list was begun: an element that cannot be read is one without a value.
-            session.replies.value(value.ok().flatten().as_ref().map(|(_, bytes)| bytes.as_slice()));
-            session.flush_some();
-            continue;
-        }
-        let value = value?.map(|(_, bytes)| bytes);
-        len += value.as_ref().map_or(0, Vec::len);
-        found.push(value);
-        if len >= Session::LONG || index + 2 == words.len() {
-            session.replies.list(words.len() - 1);
-            found.drain(..).for_each(|value| session.replies.value(value.as_deref()));
-            session.flush_some();
-            said = true;
-        }
+pub fn mget(session: &mut Session, words: Words<'_>) -> Done {
+    let (store, replies) = (&session.shared.store, &mut session.replies);
+    let begin = replies.bytes.len();
+    let mut next = session.answered.max(1);
+    if session.answered == 0 {
+        replies.list(words.len() - 1);
     }
+    while next < words.len() && replies.bytes.len() < Session::LONG {
+        match replies.value_of(store, &key(&words[next])) {
+            Ok(()) => {}
+            // A refusal takes the place of the list, as long as that was not sent.
+            Err(error) if session.answered == 0 => {
+                replies.bytes.truncate(begin);
+                return Err(error.into());
+            }
+            Err(_) => replies.none(),
+        }
+        next += 1;
+    }
+    session.answered = if next < words.len() { next } else { 0 };
     Ok(())
 }
 
-pub fn getdel(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
-    let old =
-        session.store.update(&key(&words[1]), true, |found| Ok((Change::Remove, found.map(|found| found.bytes.to_vec()))))?;
+pub fn getdel(session: &mut Session, words: Words<'_>) -> Done {
+    let old = session
+        .shared
+        .store
+        .update(&key(&words[1]), true, |found| Ok((Change::Remove, found.map(|found| found.bytes.to_vec()))))?;
     session.replies.value(old.as_deref());
     Ok(())
 }
 
-pub fn getex(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
-    let expires = match &words[2..] {
+pub fn getset(session: &mut Session, words: Words<'_>) -> Done {
+    let old = session
+        .shared
+        .store
+        .update(&key(&words[1]), true, |found| Ok((value(&words[2], 0, found), found.map(|found| found.bytes.to_vec()))))?;
+    session.replies.value(old.as_deref());
+    Ok(())
+}
+
+pub fn getex(session: &mut Session, words: Words<'_>) -> Done {
+    let expires = match words.from(2).list()[..] {
         [] => None,
         [option] if is(option, "persist") => Some(0),
         [option, number] => Some(End::read(option, number, "getex")?.at(now_ms())),
         _ => return Err(Refusal::syntax()),
     };
-    let old = session.store.update(&key(&words[1]), true, |found| {
+    let old = session.shared.store.update(&key(&words[1]), true, |found| {
         let times = found.zip(expires).map(|(found, expires)| Times { expires, ..found.times });
         Ok((times.map_or(Change::Keep, Change::Times), found.map(|found| found.bytes.to_vec())))
     })?;
@@ -175,37 +181,38 @@ pub fn getex(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
     Ok(())
 }
 
-pub fn del(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
+pub fn del(session: &mut Session, words: Words<'_>) -> Done {
     let mut count = 0;
-    for word in &words[1..] {
-        count += i64::from(session.store.remove(&key(word))?);
+    for word in words.from(1).iter() {
+        count += i64::from(session.shared.store.remove(&key(word))?);
     }
     session.replies.number(count);
     Ok(())
 }
 
-pub fn exists(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
-    let keys: Vec<Key<'_>> = words[1..].iter().map(|word| key(word)).collect();
-    let there = session.store.contains_many(&keys)?;
+pub fn exists(session: &mut Session, words: Words<'_>) -> Done {
+    let keys: Vec<Key<'_>> = words.from(1).iter().map(key).collect();
+    let there = session.shared.store.contains_many(&keys)?;
     session.replies.number(there.into_iter().filter(|there| *there).count() as i64);
     Ok(())
 }
 
-pub fn strlen(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
-    let len = session.store.update(&key(&words[1]), false, |found| Ok((Change::Keep, found.map_or(0, |found| found.len))))?;
+pub fn strlen(session: &mut Session, words: Words<'_>) -> Done {
+    let len =
+        session.shared.store.update(&key(&words[1]), false, |found| Ok((Change::Keep, found.map_or(0, |found| found.len))))?;
     session.replies.number(len as i64);
     Ok(())
 }
 
-pub fn kind(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
-    let there = session.store.times(&key(&words[1]))?.is_some();
+pub fn kind(session: &mut Session, words: Words<'_>) -> Done {
+    let there = session.shared.store.times(&key(&words[1]))?.is_some();
     session.replies.simple(if there { "string" } else { "none" });
     Ok(())
 }
 
-pub fn append(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
+pub fn append(session: &mut Session, words: Words<'_>) -> Done {
     let more = &words[2];
-    let len = session.store.update(&key(&words[1]), true, |found| {
+    let len = session.shared.store.update(&key(&words[1]), true, |found| {
         let bytes = [found.map_or(&[][..], |found| found.bytes), more].concat();
         if bytes.len() > VALUE_LEN {
             return Ok((Change::Keep, None));
@@ -213,13 +220,12 @@ pub fn append(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
         let (len, times) = (bytes.len(), found.map(|found| found.times).unwrap_or_default());
         Ok((Change::Set { kind: kind::PLAIN, bytes: bytes.into(), times }, Some(len)))
     })?;
-    let too_long = || Refusal::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
-    session.replies.number(len.ok_or_else(too_long)? as i64);
+    session.replies.number(len.ok_or_else(Refusal::too_long)? as i64);
     Ok(())
 }
 
-fn add(session: &mut Session<'_>, word: &[u8], more: i64) -> Done {
-    let sum = session.store.update(&key(word), true, |found| {
+fn add(session: &mut Session, word: &[u8], more: i64) -> Done {
+    let sum = session.shared.store.update(&key(word), true, |found| {
         let before = found.map_or(Ok(0), |found| whole(found.bytes));
         let overflow = || Refusal::new("ERR increment or decrement would overflow");
         let sum = before.and_then(|before| before.checked_add(more).ok_or_else(overflow));
@@ -234,19 +240,19 @@ fn add(session: &mut Session<'_>, word: &[u8], more: i64) -> Done {
     Ok(())
 }
 
-pub fn incr(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
+pub fn incr(session: &mut Session, words: Words<'_>) -> Done {
     add(session, &words[1], 1)
 }
 
-pub fn decr(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
+pub fn decr(session: &mut Session, words: Words<'_>) -> Done {
     add(session, &words[1], -1)
 }
 
-pub fn incrby(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
+pub fn incrby(session: &mut Session, words: Words<'_>) -> Done {
     add(session, &words[1], whole(&words[2])?)
 }
 
-pub fn decrby(session: &mut Session<'_>, words: &[Vec<u8>]) -> Done {
+pub fn decrby(session: &mut Session, words: Words<'_>) -> Done {
     let less = whole(&words[2])?.checked_neg().ok_or_else(|| Refusal::new("ERR decrement would overflow"))?;
     add(session, &words[1], less)
 }

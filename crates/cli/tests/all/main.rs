@@ -15,6 +15,7 @@ mod a_key_always;
 mod absence;
 mod bad_input_one_line;
 mod chart;
+mod clients_of_redis;
 mod commands_over_ucx;
 mod copies_of_what_others_map;
 mod crates_can_be_published;
