@@ -1668,7 +1668,7 @@ int hanare_store_exists(hanare_store *store, const hanare_key *keys, size_t coun
 
 /* Sets a key's value to `len` bytes, and when the key ends. A pin stays.
  *
- * Cost       on this host none to four messages to its node; else three each way, or more where keys have to leave.
+ * Cost       on this host none to four messages to its node; else three each way, five for more than 1 KiB, and some six more where keys leave.
  * Errors     HEAP_FULL where there is no room, because all keys that could leave are pinned: at once, and the key has its old value or none.
  *            LIMIT_REACHED for a value that is longer than one of the store's heaps. TIMEOUT where bound_ms is over: the value may or may
  *            not be there.

@@ -48,6 +48,8 @@ pub struct Plan {
     pub freed: Vec<(At, u64)>,
     /// Deadline for taking that place, where the other bucket was not read again for this plan.
     pub until: Option<Instant>,
+    /// The word's mark from then on, in a store.
+    pub mark: Option<Mark>,
 }
 
 impl Plan {
@@ -62,7 +64,7 @@ impl Plan {
             return Err(Fault::Frozen);
         }
         let writing = Writing::with_room(looked.raw.len() + fresh.map_or(0, |fresh| fresh.len_max()));
-        let mut plan = Plan { number, word: looked.word, writing, freed: Vec::new(), until: None };
+        let mut plan = Plan { number, word: looked.word, writing, freed: Vec::new(), until: None, mark: None };
         let (mut any_left, linked) = (false, fresh.map_or(0, |fresh| fresh.value.far));
         for entry in Entries::of(&looked.raw) {
             let entry = entry?;

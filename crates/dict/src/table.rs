@@ -268,7 +268,7 @@ impl Table {
     /// Puts a bucket in another's place. Returns its number of entries; `None` where another program was faster, or the deadline has
     /// passed.
     fn carry_out(&self, plan: Plan, may_grow: bool) -> Result<Option<u32>, Fault> {
-        let Plan { number, word, writing, freed, until } = plan;
+        let Plan { number, word, writing, freed, until, mark } = plan;
         let count = writing.count;
         let (fresh, raw) = match count {
             0 => (Word::to_none(word.next_tag()), Vec::new()),
@@ -279,13 +279,13 @@ impl Table {
         let is_first = match until {
             Some(until) if begun >= until => false,
             _ if count == 0 => self.swap(number, word, fresh)?,
-            _ => self.put_and_swap(number, (word, fresh), &raw)?,
+            _ => self.put_and_swap(number, (word, fresh), &raw, mark)?,
         };
         if !is_first {
             self.free_bucket(fresh);
             return Ok(None);
         }
-        self.note(number, Looked { word: fresh, mark: Mark::default(), raw }, begun);
+        self.note(number, Looked { word: fresh, mark: mark.unwrap_or_default(), raw }, begun);
         self.free_bucket(word);
         freed.into_iter().for_each(|(at, len)| self.values.free(at, len));
         Ok(Some(count))
@@ -310,14 +310,20 @@ impl Table {
 
     /// Writes a bucket, and swaps the word to it if that is still the old one. One message does both where one node has both. A reader may
     /// then find the word before the bucket; the bucket's checksum shows it.
-    fn put_and_swap(&self, number: u64, (old, fresh): (Word, Word), raw: &[u8]) -> Result<bool, Fault> {
+    ///
+    /// A slower writer sets the mark, too, where one message does all. Marks are hints, and its use of the word is as young.
+    fn put_and_swap(&self, number: u64, (old, fresh): (Word, Word), raw: &[u8], mark: Option<Mark>) -> Result<bool, Fault> {
         let segment = self.buckets.segment(fresh.at().segment)?;
         let offset = fresh.at().offset();
         if !self.is_here && self.node.is_some() && segment.node == self.node {
             let (mut before, word) = ([0; 8], Strided::contiguous(self.offset(number), 8));
             let (expected, new) = (old.0.to_le_bytes(), fresh.0.to_le_bytes());
+            let mark = mark.map(|mark| mark.0.to_le_bytes());
             let done = self.pool.batch(|batch| {
                 batch.put(&segment.region, offset, raw)?;
+                if let Some(mark) = &mark {
+                    batch.put(&self.words, self.offset(number) + 8, mark)?;
+                }
                 batch.compare_and_swap(&self.words, word, Element::U64, &expected, &new, &mut before)
             });
             return match done {
@@ -327,7 +333,11 @@ impl Table {
             };
         }
         segment.region.put(offset, raw)?;
-        self.swap(number, old, fresh)
+        let is_first = self.swap(number, old, fresh)?;
+        if let Some(mark) = mark.filter(|_| is_first) {
+            self.put_mark(number, mark);
+        }
+        Ok(is_first)
     }
 
     /// Notes that a key of the word was used, in a store. A program that may only read notes nothing.

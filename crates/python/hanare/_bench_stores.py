@@ -14,6 +14,8 @@ from .store import Store
 if TYPE_CHECKING:
     from .bench import Redis, Rows
 
+#: Bytes of a store. A program keeps 1/64 of them for its next puts.
+_BYTES = 128 << 20
 #: Times that a call is made in a round.
 _COUNTS = {4096: 1000, 64 << 10: 300, 1 << 20: 40}
 
@@ -41,7 +43,7 @@ def stores(rows: Rows, pool: Pool, redis: Redis) -> None:
     """One value after another, of three lengths."""
     for place in WHERE:
         for length, name in STORE_LENGTHS.items():
-            store = pool.store(f"bench.store.{place[:4]}", bytes=max(2 * STORED * length, 4 << 20), place=place)
+            store = pool.store(f"bench.store.{place[:4]}", bytes=_BYTES, place=place)
             ours, count = _Calls(store, length), _COUNTS[length]
             get, put = STORE_GETS[place, length], STORE_PUTS[place, length]
             if redis.client is not None:

@@ -85,7 +85,8 @@ class HanareStorage(HiCacheStorage):  # type: ignore[misc]
         assert cache is not None
         try:
             done = [bool(each) for each in getattr(cache, called)(keys, buffers)]
-        except (Error, ConnectionError) as error:
+        except (Error, ConnectionError, ValueError) as error:
+            # Pages of another length than the cache's are of another model. An exception would end SGLang's thread.
             _log.warning("hanare: pages are taken for absent: %s", error)
             done = [False] * len(keys)
         return [all(done[at : at + parts]) for at in range(0, len(done), parts)]

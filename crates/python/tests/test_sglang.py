@@ -81,6 +81,8 @@ def test_pages_that_sglang_copies(nodes: _node.Nodes, pool: hanare.Pool, name: s
     assert one.batch_set(["copied"], [data]) and other.batch_get(["copied", "none"], [target, target.clone()])[1] is None
     assert torch.equal(target, data) and other.get("copied", target) is target and one.set("again", data)
     assert other.batch_exists(["copied", "again", "none"]) == 2
+    # Pages of another model are too long for this cache.
+    assert one.batch_set(["long"], [torch.zeros(4 * data.numel(), dtype=data.dtype)]) is False and not one.exists("long")
     one.close()
     pool.remove(name)
 

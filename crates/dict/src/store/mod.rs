@@ -105,7 +105,8 @@ pub struct StoreStat {
 ///
 /// **Cost** on this host: a get is some copies, without a message. A put is none to four messages to this host's node: blocks that leave
 /// are used again. Elsewhere a get of a short value is one message each way. It is two if this program has not seen its place. A value of
-/// more than 1 KiB takes one more. The note of a use takes one more each second.
+/// more than 1 KiB takes one more. The note of a use takes one more each second. A put is three, five for a value of more than 1 KiB, and some
+/// six more where keys leave.
 ///
 /// **Errors**: as for [`Dict`]; of puts also [`Error::HeapFull`] where nothing may leave, at once.
 #[derive(Clone)]

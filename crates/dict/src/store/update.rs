@@ -102,15 +102,12 @@ impl Store {
         }
         *wanted += looked.raw.len() as u64 + fresh.map_or(0, |fresh| fresh.bytes.len() as u64);
         let leaves = |entry: &Entry<'_>| entry.key == coded || entry.value.times.is_over(now);
+        let is_set = matches!(change, Change::Set { .. });
+        let mark = is_set.then(|| looked.mark.put(self.evict, now, !looked.raw.is_empty()));
         let done = Plan::new(number, &looked, leaves, fresh.map(|value| Entry { key: coded, value }))
-            .and_then(|plan| plan.map_or(Ok(Some(0)), |plan| table.carry_out_from(&Here, plan, false)));
+            .and_then(|plan| plan.map_or(Ok(Some(0)), |plan| table.carry_out_from(&Here, Plan { mark, ..plan }, false)));
         match done {
-            Ok(Some(_)) => {
-                if matches!(change, Change::Set { .. }) {
-                    table.put_mark(number, looked.mark.put(self.evict, now, !looked.raw.is_empty()));
-                }
-                Ok(told)
-            }
+            Ok(Some(_)) => Ok(told),
             Ok(None) => {
                 free_fresh(table, &change, fresh);
                 Err(Fault::Changed)

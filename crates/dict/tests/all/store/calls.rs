@@ -169,3 +169,18 @@ fn a_batch_is_three_messages_and_a_get_one_or_two() {
     let told = store.get_many(&[keys[3].clone(), keys[0].clone()], &mut [&mut short, &mut other]).unwrap();
     assert!(told[0].unwrap().len == 40_000 && short == [7; 100] && told[1].unwrap().len == 10 && other[..10] == values[0]);
 }
+
+#[test]
+fn a_put_elsewhere_is_three_messages_and_a_long_one_five() {
+    let nodes = TestPool::start(2, 64 << 20);
+    let pool = nodes.client(0);
+    let store = open(&pool, &StoreOptions { bytes: 16 << 20, placement: PLACES[1], entries: Some(20_000), ..small() });
+    for (first, len, most) in [(0, 100, 3), (100, 4096, 5), (200, 65_536, 5)] {
+        let put = |number| store.put(&key(number), kind::PLAIN, &bytes_of(number, len), None).unwrap();
+        put(first);
+        // Some keys share a word with another, whose bucket makes room for both.
+        let sent = messages(&pool, || (first + 1..first + 21).for_each(put));
+        assert!(sent <= 20 * most + 10, "{sent} messages for 20 puts of {len} bytes");
+        assert!((first..first + 21).all(|number| store.get(&key(number)).unwrap().unwrap().1 == bytes_of(number, len)));
+    }
+}
