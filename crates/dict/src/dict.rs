@@ -9,7 +9,6 @@ use super::opening::{Opening, Options, pause, root_of};
 use super::plan::spare;
 use super::root::{Root, StoreTerms, Terms};
 use super::table::Table;
-use super::times::now_ms;
 use super::waiter::{Here, Waiter, step};
 use super::{BRIEF_LEN, Fault};
 use hanare::{Error, Lineage, Pool, Region, Result};
@@ -213,7 +212,7 @@ impl<W: Waiter> Dict<W> {
         }
         let value = match table.evict {
             None => looked.find(coded)?,
-            Some(_) => looked.find(coded)?.filter(|value| !value.times.is_over(now_ms())),
+            Some(_) => looked.find(coded)?.filter(|value| !value.times.is_over_now()),
         };
         if value.is_some() {
             table.note_use(number, &looked);

@@ -12,6 +12,11 @@ pub struct Times {
 }
 
 impl Times {
+    /// True if the entry has ended by now. The clock is asked where it has an end.
+    pub(crate) fn is_over_now(self) -> bool {
+        self.expires != 0 && self.is_over(now_ms())
+    }
+
     /// True if the entry has ended.
     pub fn is_over(self, now: u64) -> bool {
         self.expires != 0 && self.expires <= now

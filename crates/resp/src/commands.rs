@@ -82,17 +82,25 @@ pub const COMMANDS: &[Command] = &[
     of_keys("unlink", -1, 1, strings::del),
 ];
 
-/// Bytes of the longest name.
-const NAME_LEN: usize = 12;
+/// Number of the commands that come before each letter.
+const STARTS: [usize; 27] = {
+    let (mut starts, mut at) = ([0; 27], 0);
+    while at < COMMANDS.len() {
+        let mut letter = (COMMANDS[at].name.as_bytes()[0] - b'a') as usize + 1;
+        while letter < starts.len() {
+            starts[letter] = at + 1;
+            letter += 1;
+        }
+        at += 1;
+    }
+    starts
+};
 
 /// The command of a name, in letters of either case.
 fn find(name: &[u8]) -> Option<&'static Command> {
-    let mut small = [0; NAME_LEN];
-    let small = small.get_mut(..name.len())?;
-    small.copy_from_slice(name);
-    small.make_ascii_lowercase();
-    let at = COMMANDS.binary_search_by(|command| command.name.as_bytes().cmp(small)).ok()?;
-    Some(&COMMANDS[at])
+    let letter = name.first()?.to_ascii_lowercase().checked_sub(b'a')? as usize;
+    let some = COMMANDS.get(*STARTS.get(letter)?..*STARTS.get(letter + 1)?)?;
+    some.iter().find(|command| command.name.len() == name.len() && command.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
 /// Carries a command out, and writes its reply. Where that is long, [`Session::answered`] tells that more is to come.
@@ -162,6 +170,8 @@ mod tests {
             let found = find(command.name.to_ascii_uppercase().as_bytes());
             assert_eq!(found.map(|found| found.name), Some(command.name));
         }
-        assert!(find(b"").is_none() && find(b"ge").is_none() && find(&[b'a'; 100]).is_none());
+        for other in [&b""[..], b"ge", b"gett", b"\0", b"@", b"{", b"zz", b"\xff", &[b'a'; 100]] {
+            assert!(find(other).is_none(), "{}", other.escape_ascii());
+        }
     }
 }

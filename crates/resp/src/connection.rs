@@ -100,8 +100,9 @@ impl Connection {
         self.incoming.give_back(&mut buffers.incoming);
         let replies = &mut self.session.replies.bytes;
         if replies.is_empty() {
-            replies.shrink_to(ROOM_LEN);
-            std::mem::swap(replies, &mut buffers.replies);
+            let mut room = std::mem::take(replies);
+            room.shrink_to(ROOM_LEN);
+            buffers.replies = room;
         }
         match after {
             After::Ends => After::Ends,

@@ -36,16 +36,50 @@ impl End {
     }
 }
 
-/// True if a key with that end may get another, by the condition of the command. No end is later than any.
-fn may(condition: Option<&[u8]>, old: u64, new: u64) -> Result<bool, Refusal> {
-    let Some(condition) = condition else { return Ok(true) };
-    let is = |name: &str| condition.eq_ignore_ascii_case(name.as_bytes());
-    match () {
-        () if is("nx") => Ok(old == 0),
-        () if is("xx") => Ok(old != 0),
-        () if is("gt") => Ok(old != 0 && new > old),
-        () if is("lt") => Ok(old == 0 || new < old),
-        () => Err(Refusal(format!("ERR Unsupported option {}", String::from_utf8_lossy(&condition[..condition.len().min(128)])))),
+/// The conditions of a command that sets an end.
+#[derive(Clone, Copy, Default)]
+struct Conditions {
+    is_without: bool,
+    has_one: bool,
+    is_later: bool,
+    is_earlier: bool,
+}
+
+impl Conditions {
+    /// Reads the words behind an end. **Errors**: others than conditions, and those that exclude each other.
+    fn read(words: Words<'_>) -> Result<Conditions, Refusal> {
+        let mut all = Conditions::default();
+        for word in words.iter() {
+            let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+            match () {
+                () if is("nx") => all.is_without = true,
+                () if is("xx") => all.has_one = true,
+                () if is("gt") => all.is_later = true,
+                () if is("lt") => all.is_earlier = true,
+                () => {
+                    let word = String::from_utf8_lossy(&word[..word.len().min(128)]).into_owned();
+                    return Err(Refusal(format!("ERR Unsupported option {word}")));
+                }
+            }
+        }
+        match all {
+            Conditions { is_without: true, has_one, is_later, is_earlier } if has_one || is_later || is_earlier => {
+                Err(Refusal::new("ERR NX and XX, GT or LT options at the same time are not compatible"))
+            }
+            Conditions { is_later: true, is_earlier: true, .. } => {
+                Err(Refusal::new("ERR GT and LT options at the same time are not compatible"))
+            }
+            all => Ok(all),
+        }
+    }
+
+    /// True if a key with that end may get another. No end is later than any.
+    fn hold(self, old: u64, new: u64) -> bool {
+        let has_end = old != 0;
+        !(self.is_without && has_end
+            || self.has_one && !has_end
+            || self.is_later && (!has_end || new <= old)
+            || self.is_earlier && has_end && new >= old)
     }
 }
 
@@ -57,26 +91,22 @@ enum From {
 }
 
 fn set_end(session: &mut Session, words: Words<'_>, unit: i64, from: From, command: &str) -> Done {
-    let ms = whole(&words[2])?.checked_mul(unit).filter(|ms| ms.unsigned_abs() < u64::MAX / 4);
-    let ms = ms.ok_or_else(|| Refusal::expire_time(command))?;
-    if words.len() > 4 {
-        return Err(Refusal::syntax());
-    }
-    let condition = words.get(3);
+    let conditions = Conditions::read(words.from(3))?;
     let now = now_ms();
-    let expires = match from {
-        From::Now => now.saturating_add_signed(ms),
-        From::Epoch => u64::try_from(ms).unwrap_or(0),
+    let ms = whole(&words[2])?.checked_mul(unit);
+    let end = match from {
+        From::Now => ms.and_then(|ms| ms.checked_add(i64::try_from(now).ok()?)),
+        From::Epoch => ms,
     };
-    let expires = expires.max(1);
-    may(condition, 0, 0)?;
+    let end = end.ok_or_else(|| Refusal::expire_time(command))?;
+    let expires = u64::try_from(end).unwrap_or(0).max(1);
     let done = session.shared.store.update(&Key::bytes(&words[1]), false, |found| {
         let Some(found) = found else { return Ok((Change::Keep, false)) };
-        match may(condition, found.times.expires, expires) {
+        match conditions.hold(found.times.expires, expires) {
             // An end that has passed removes the key.
-            Ok(true) if expires <= now => Ok((Change::Remove, true)),
-            Ok(true) => Ok((Change::Times(Times { expires, ..found.times }), true)),
-            _ => Ok((Change::Keep, false)),
+            true if expires <= now => Ok((Change::Remove, true)),
+            true => Ok((Change::Times(Times { expires, ..found.times }), true)),
+            false => Ok((Change::Keep, false)),
         }
     })?;
     session.replies.number(done.into());
@@ -145,4 +175,41 @@ pub fn persist(session: &mut Session, words: Words<'_>) -> Done {
     })?;
     session.replies.number(done.into());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &[u8]) -> Result<Conditions, String> {
+        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+        crate::line::split(text, &mut bytes, &mut spans).unwrap();
+        Conditions::read(Words::new(&bytes, &spans)).map_err(|Refusal(text)| text)
+    }
+
+    #[test]
+    fn conditions_are_those_of_redis() {
+        for (text, on_none, on_earlier, on_later) in [
+            (&b""[..], true, true, true),
+            (b"nx", true, false, false),
+            (b"XX", false, true, true),
+            (b"GT", false, true, false),
+            (b"lt", true, false, true),
+            (b"LT XX", false, false, true),
+            (b"XX GT GT", false, true, false),
+        ] {
+            let all = read(text).unwrap();
+            let got = (all.hold(0, 100), all.hold(50, 100), all.hold(200, 100));
+            assert_eq!(got, (on_none, on_earlier, on_later), "{}", text.escape_ascii());
+            assert!(!all.is_later && !all.is_earlier || !all.hold(100, 100));
+        }
+        for (text, wanted) in [
+            (&b"AB"[..], "ERR Unsupported option AB"),
+            (b"XX AB", "ERR Unsupported option AB"),
+            (b"LT GT", "ERR GT and LT options at the same time are not compatible"),
+            (b"GT NX", "ERR NX and XX, GT or LT options at the same time are not compatible"),
+        ] {
+            assert_eq!(read(text).err().as_deref(), Some(wanted));
+        }
+    }
 }

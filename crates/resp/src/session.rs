@@ -14,6 +14,8 @@ pub struct Session {
     pub is_over: bool,
     pub id: u64,
     pub name: Vec<u8>,
+    /// The key of the command that is carried out, as the store has it.
+    pub coded: Vec<u8>,
     /// Words of the command that are answered already, where the rest waits until that was sent; else 0.
     pub answered: usize,
 }
@@ -24,7 +26,16 @@ impl Session {
 
     pub fn new(shared: Arc<Shared>, id: u64) -> Session {
         let is_known = shared.secret.is_none();
-        Session { shared, replies: Replies::default(), is_known, is_over: false, id, name: Vec::new(), answered: 0 }
+        Session {
+            shared,
+            replies: Replies::default(),
+            is_known,
+            is_over: false,
+            id,
+            name: Vec::new(),
+            coded: Vec::new(),
+            answered: 0,
+        }
     }
 
     /// True if replies are to be sent before more of them are made.

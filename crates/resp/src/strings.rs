@@ -9,6 +9,9 @@ use hanare_dict::{Change, Found, Key, Times, kind, now_ms};
 /// Longest value that `APPEND` and `SETRANGE` make, in bytes: as long as a word may be.
 pub const VALUE_LEN: usize = 64 << 20;
 
+/// Most bytes of a key in memory that a session keeps.
+const KEPT_KEY_LEN: usize = 256;
+
 /// The condition of a `SET`.
 #[derive(Clone, Copy, PartialEq)]
 enum When {
@@ -19,6 +22,17 @@ enum When {
 
 fn key(word: &[u8]) -> Key<'static> {
     Key::bytes(word)
+}
+
+/// The same in memory that a session keeps, for commands that come often. A long key has its own, which goes with the command.
+fn key_in<'c>(coded: &'c mut Vec<u8>, word: &[u8]) -> Key<'c> {
+    if word.len() > KEPT_KEY_LEN {
+        return key(word);
+    }
+    coded.clear();
+    coded.push(b'b');
+    coded.extend_from_slice(word);
+    Key::from_coded(coded)
 }
 
 /// A value that takes another's place: bytes, end, and the pin of before.
@@ -32,7 +46,8 @@ fn is(word: &[u8], option: &str) -> bool {
 }
 
 pub fn get(session: &mut Session, words: Words<'_>) -> Done {
-    Ok(session.replies.value_of(&session.shared.store, &key(&words[1]))?)
+    let key = key_in(&mut session.coded, &words[1]);
+    Ok(session.replies.value_of(&session.shared.store, &key)?)
 }
 
 /// Options of a `SET`.
@@ -71,7 +86,8 @@ impl Setting {
 pub fn set(session: &mut Session, words: Words<'_>) -> Done {
     let Setting { when, end, keeps_end, gets } = Setting::read(words.from(3))?;
     let expires = end.map_or(0, |end| end.at(now_ms()));
-    let (is_set, old) = session.shared.store.update(&key(&words[1]), gets, |found| {
+    let key = key_in(&mut session.coded, &words[1]);
+    let (is_set, old) = session.shared.store.update(&key, gets, |found| {
         let old = found.filter(|_| gets).map(|found| found.bytes.to_vec());
         let may = match when {
             When::Always => true,
@@ -119,7 +135,8 @@ pub fn mset(session: &mut Session, words: Words<'_>) -> Done {
         return Err(Refusal::word_count("mset"));
     }
     for at in (1..words.len()).step_by(2) {
-        session.shared.store.update(&key(&words[at]), false, |found| Ok((value(&words[at + 1], 0, found), ())))?;
+        let key = key_in(&mut session.coded, &words[at]);
+        session.shared.store.update(&key, false, |found| Ok((value(&words[at + 1], 0, found), ())))?;
     }
     session.replies.ok();
     Ok(())
@@ -133,7 +150,7 @@ pub fn mget(session: &mut Session, words: Words<'_>) -> Done {
         replies.list(words.len() - 1);
     }
     while next < words.len() && replies.bytes.len() < Session::LONG {
-        match replies.value_of(store, &key(&words[next])) {
+        match replies.value_of(store, &key_in(&mut session.coded, &words[next])) {
             Ok(()) => {}
             // A refusal takes the place of the list, as long as that was not sent.
             Err(error) if session.answered == 0 => {
@@ -225,7 +242,7 @@ pub fn append(session: &mut Session, words: Words<'_>) -> Done {
 }
 
 fn add(session: &mut Session, word: &[u8], more: i64) -> Done {
-    let sum = session.shared.store.update(&key(word), true, |found| {
+    let sum = session.shared.store.update(&key_in(&mut session.coded, word), true, |found| {
         let before = found.map_or(Ok(0), |found| whole(found.bytes));
         let overflow = || Refusal::new("ERR increment or decrement would overflow");
         let sum = before.and_then(|before| before.checked_add(more).ok_or_else(overflow));

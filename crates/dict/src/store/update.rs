@@ -7,7 +7,7 @@ use crate::change::INLINE_LEN;
 use crate::digest::checksum;
 use crate::fault::Fault;
 use crate::key::Key;
-use crate::plan::Plan;
+use crate::plan::{Plan, spare};
 use crate::table::Table;
 use crate::times::{Times, now_ms};
 use crate::waiter::Here;
@@ -107,7 +107,10 @@ impl Store {
         let done = Plan::new(number, &looked, leaves, fresh.map(|value| Entry { key: coded, value }))
             .and_then(|plan| plan.map_or(Ok(Some(0)), |plan| table.carry_out_from(&Here, Plan { mark, ..plan }, false)));
         match done {
-            Ok(Some(_)) => Ok(told),
+            Ok(Some(_)) => {
+                spare(looked.raw);
+                Ok(told)
+            }
             Ok(None) => {
                 free_fresh(table, &change, fresh);
                 Err(Fault::Changed)
