@@ -47,6 +47,8 @@ struct Slots {
     free: Vec<u32>,
     /// Connections that may have something to do.
     ready: VecDeque<Token>,
+    /// Turns until the next look for events: one for each connection that was ready at the last. None that is always ready keeps others out.
+    round: usize,
     /// Next look for clients that are late.
     look: Option<Instant>,
 }
@@ -268,6 +270,10 @@ impl EventLoop {
                 closing.extend(late);
             }
         }
+        if slots.round == 0 && !slots.ready.is_empty() {
+            return Step::Wait(Some(Duration::ZERO));
+        }
+        slots.round = slots.round.saturating_sub(1);
         match slots.take_ready() {
             Some(out) => Step::Turn(out),
             None => Step::Wait(slots.look.map(|look| look.saturating_duration_since(Instant::now()))),
@@ -302,5 +308,6 @@ impl EventLoop {
                 let _ = epoll::modify(&self.events, &**connection, token.data(), FLAGS);
             }
         }
+        slots.round = slots.ready.len();
     }
 }

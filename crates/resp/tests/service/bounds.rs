@@ -2,6 +2,9 @@
 
 use super::client::{TestService, command};
 use std::io::{ErrorKind, Write};
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Waits for what other threads do.
@@ -38,6 +41,33 @@ fn a_client_that_takes_no_replies_is_not_read_until_it_does() {
     let reply = [b"$100000\r\n", &value[..], b"\r\n"].concat();
     for _ in 0..sent / command(&[b"GET", b"a"]).len() {
         client.expect(&reply);
+    }
+}
+
+#[test]
+fn clients_that_send_all_the_time_keep_no_other_out() {
+    let service = TestService::start(10);
+    let mut other = service.client();
+    let is_over = Arc::new(AtomicBool::new(false));
+    // Many short commands take longer to carry out than to send, so that these clients always have more to do.
+    let sent = Arc::new(b"PING\r\n".repeat(50_000));
+    let work = |_| {
+        let (mut reads, is_over, sent) = (service.client().0, is_over.clone(), sent.clone());
+        let mut writes = reads.try_clone().unwrap();
+        let sender = std::thread::spawn(move || {
+            while !is_over.load(Ordering::Relaxed) {
+                writes.write_all(&sent).unwrap();
+            }
+            writes.shutdown(Shutdown::Write).unwrap();
+        });
+        (sender, std::thread::spawn(move || std::io::copy(&mut reads, &mut std::io::sink()).unwrap()))
+    };
+    let all: Vec<_> = (0..4).map(work).collect();
+    (0..20).for_each(|_| other.ask(b"PING\r\n", b"+PONG\r\n"));
+    is_over.store(true, Ordering::Relaxed);
+    for (sender, reader) in all {
+        sender.join().unwrap();
+        assert!(reader.join().unwrap() > 0);
     }
 }
 
