@@ -156,6 +156,11 @@ impl Slots {
     }
 }
 
+/// Number of a thread's first turn. Turns of two threads have different numbers.
+fn first_turn(thread: u32) -> u64 {
+    u64::from(thread) << 32 | 1
+}
+
 impl EventLoop {
     /// A loop without connections and without a thread.
     pub fn new() -> io::Result<EventLoop> {
@@ -206,14 +211,15 @@ impl EventLoop {
         let thread = slots.thread + 1;
         start(thread)?;
         slots.thread = thread;
+        // The last turn is not taken for one of the new thread, which may begin late.
+        self.turn.store(first_turn(thread), Ordering::SeqCst);
         Ok(true)
     }
 
     /// Serves until another thread takes over. `wake` is called when a turn begins after a wait.
     pub fn serve(&self, thread: u32, wake: impl Fn()) {
         let (mut buffers, mut events) = (Buffers::default(), Vec::with_capacity(EVENTS));
-        // Turns of two threads have different numbers.
-        let mut turn = u64::from(thread) << 32;
+        let mut turn = first_turn(thread);
         let mut done = None;
         loop {
             match self.next(thread, turn, done.take()) {
