@@ -62,7 +62,7 @@ pub struct Options {
     /// Most clients at once.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub clients: u32,
-    /// Threads that serve them [default: half of the processors, 4 at most; 16 where the store is on other hosts].
+    /// Threads that serve them [default: one for each processor, 4 at most; 16 where the store is on other hosts].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub threads: Option<u32>,
     /// Memory for keys and values, where the store is made.
@@ -104,7 +104,7 @@ pub fn run(serve: &Serve) -> Result<()> {
 /// Threads for clients of a store.
 fn threads_for(store: &Store) -> usize {
     match store.is_here() {
-        true => (available_parallelism().map_or(1, usize::from) / 2).clamp(1, THREADS),
+        true => available_parallelism().map_or(1, usize::from).min(THREADS),
         false => THREADS_AFAR,
     }
 }
