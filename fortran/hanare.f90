@@ -194,7 +194,7 @@ contains
         options%refuse_lost = 0
         options%attributes = c_null_ptr
         options%attribute_count = 0
-        options%copies = 1
+        options%copies = 0 ! what hanare run --copies says, else 1
         if (present(mode)) options%mode = int(mode, c_int32_t)
         if (present(copies)) options%copies = int(copies, c_int32_t)
         if (.not. present(placement)) return

@@ -59,6 +59,7 @@ static inline hanare_region *job_region(job *j, const char *what, size_t len, co
     hanare_region *region;
     const char *number = getenv("HANARE_JOB");
     options.placement = placement;
+    options.copies = 1; /* programs map it in the mode that they are told */
     snprintf(name, name_len, "%s-%s-%s", j->program, what, number != NULL && *number ? number : "alone");
     job_must(hanare_create_or_attach(j->pool, name, len, &options, &region));
     return region;

@@ -96,7 +96,10 @@ static void make_region(void)
         die("no random bytes");
     snprintf(region_name, sizeof region_name, "shmem.%016" PRIx64 ".%d", random, job.me);
     struct peer *own = &job.peers[job.me];
-    int code = hanare_create(job.pool, region_name, job.len, NULL, &own->region);
+    /* Programs have pointers into it. */
+    hanare_create_options options = HANARE_CREATE_OPTIONS_INIT;
+    options.copies = 1;
+    int code = hanare_create(job.pool, region_name, job.len, &options, &own->region);
     if (code == HANARE_ERR_POOL_FULL)
         die("%s; it is for %" PRIu64 " bytes of variables, the rest for SHMEM_SYMMETRIC_SIZE; oshrun --memory starts a larger pool",
             hanare_last_error(), job.statics_len);

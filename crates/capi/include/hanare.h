@@ -262,12 +262,13 @@ typedef struct hanare_create_options {
     uint32_t refuse_lost;  /* 1: hanare_create_or_attach fails for a region whose bytes are lost, and does not make it anew */
     const hanare_attribute *attributes; /* kept with the region's name; NULL if attribute_count is 0 */
     size_t attribute_count;
-    uint32_t copies; /* how many nodes hold each byte, 1 to 3; 0 is 1. From 2 on no answered write is lost with a node. The region
+    uint32_t copies; /* how many nodes hold each byte, 1 to 3; 0 is what `hanare run --copies` says, else 1. From 2 on no answered
+                        write is lost with a node. The region
                         is mapped HANARE_EXPLICIT alone, and takes no queues */
 } hanare_create_options;
 
 /* The options that NULL stands for: on this host's node, for this user only. */
-#define HANARE_CREATE_OPTIONS_INIT {sizeof(hanare_create_options), NULL, 0600, 0, NULL, 0, 1}
+#define HANARE_CREATE_OPTIONS_INIT {sizeof(hanare_create_options), NULL, 0600, 0, NULL, 0, 0}
 
 /* Creates a region of `len` bytes, all zero.
  *

@@ -346,6 +346,8 @@ static inline void hpm_share(size_t bytes)
         hpm_must(hanare_create(hpm.pool, name, hpm_orders_len(), NULL, &hpm.orders));
         hpm_must(hanare_put(hpm.orders, hpm_build_at(), &hpm.globals.build, sizeof build));
         options.placement = HANARE_PARMACS_PLACEMENT;
+        /* It is mapped coherently. */
+        options.copies = 1;
         /* The heap finds a block where one that is an eighth longer would fit. */
         bytes += bytes / 8 + HPM_BYTES_MORE;
         hpm_name(name, "heap", 0);

@@ -32,7 +32,8 @@ unsafe fn options(ptr: *const CCreateOptions) -> Outcome<CreateOptions> {
     }
     // SAFETY: promised by the caller.
     let given = unsafe { sized(ptr, "options") }?;
-    let copies = u8::try_from(given.copies.max(1)).unwrap_or(u8::MAX);
+    // A number above 255 is refused as too many copies.
+    let copies = u8::try_from(given.copies).unwrap_or(u8::MAX);
     let mut options = CreateOptions { copies, mode: given.mode, refuse_lost: given.refuse_lost != 0, ..CreateOptions::default() };
     // SAFETY: the caller's list.
     for (name, value) in unsafe { attributes(given.attributes, given.attribute_count) }? {

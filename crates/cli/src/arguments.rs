@@ -1,6 +1,8 @@
 //! The command's words: one definition, from which its help, completions and man pages come.
 
-use crate::{demo, forward, journal, keeper, key, mount, nbd, node, queue, region, run, serve, top, trace, what_if};
+use crate::{
+    demo, forward, journal, keeper, key, mount, nbd, node, queue, rebalance, region, run, scrub, serve, top, trace, what_if,
+};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use std::ffi::OsString;
@@ -43,6 +45,10 @@ pub enum Command {
     /// Create, list, describe, resize, remove and copy regions
     #[command(subcommand)]
     Region(region::Command),
+    /// Spread the pool's bytes over its nodes again, as after a node has joined
+    Rebalance(rebalance::Options),
+    /// Compare the copies of regions, and replace those that differ
+    Scrub(scrub::Options),
     /// Make the pool a folder, for programs that know only files
     Mount(mount::Options),
     /// Make a region a network block device
@@ -103,7 +109,7 @@ pub enum Command {
 /// The commands by what they are for, as the help lists them.
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Use the pool", &["demo", "run", "region", "queue", "mount", "nbd", "serve", "status", "top"]),
-    ("Operate it", &["node", "keeper", "key", "doctor", "journal", "info", "completions", "man"]),
+    ("Operate it", &["node", "keeper", "key", "doctor", "scrub", "rebalance", "journal", "info", "completions", "man"]),
     ("Measure and model", &["bench", "model", "report", "sim", "trace", "what-if"]),
 ];
 

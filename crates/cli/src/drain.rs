@@ -6,6 +6,7 @@ use clap::Args;
 use hanare::{DrainStatus, DrainWish, NodeId, Pool};
 use hanare_protocol::wire::control::{StayingRegion, WhyStays};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Time between looks.
@@ -96,6 +97,36 @@ fn wait(pool: &Pool, node: NodeId, first: DrainStatus) -> Result<DrainStatus> {
     Ok(status)
 }
 
+/// Moves what a node of this host holds to other nodes, before it ends. `is_over` waits, and says whether the node is to end at once.
+///
+/// **Errors**: those of a drain; an error in words where something stays on the node.
+pub fn before_end(socket: &str, limit: Duration, mut is_over: impl FnMut(Duration) -> bool) -> Result<()> {
+    let pool = Pool::attach_to(socket, None)?;
+    let (node, until) = (pool.node(), Instant::now() + limit);
+    let mut status = pool.drain(node, &DrainWish::Begin { to: BTreeSet::new() })?;
+    let (all, mut moved, mut line) = (status.left, Instant::now(), Instant::now() + LINE_EVERY);
+    while status.left > 0 && Instant::now() < until && !is_over(LOOK_EVERY) {
+        let next = pool.drain(node, &DrainWish::Look)?;
+        if (next.left, next.extents) != (status.left, status.extents) {
+            moved = Instant::now();
+        }
+        status = next;
+        let staying = status.stays.iter().map(|region| region.len).fold(0, u64::saturating_add);
+        if staying >= status.left && moved.elapsed() >= PATIENCE {
+            break;
+        }
+        if Instant::now() >= line {
+            eprintln!("{node}: {} of {} moved", size::show(all.saturating_sub(status.left)), size::show(all));
+            line += LINE_EVERY;
+        }
+    }
+    status.stays.iter().for_each(|region| eprintln!("{}", in_words(region)));
+    match status.left {
+        0 => Ok(()),
+        left => bail!("{} of regions have not moved", size::show(left)),
+    }
+}
+
 fn tell(options: &Options, status: &DrainStatus, line: &str) -> Result<()> {
     if !options.json {
         print::line(line);
@@ -108,7 +139,8 @@ fn tell(options: &Options, status: &DrainStatus, line: &str) -> Result<()> {
     }))
 }
 
-fn why(why: &WhyStays) -> &str {
+/// A reason as a word, for programs.
+pub fn why(why: &WhyStays) -> &str {
     match why {
         WhyStays::NotReady(reason) => reason,
         WhyStays::Lost => "lost",
@@ -118,11 +150,15 @@ fn why(why: &WhyStays) -> &str {
 }
 
 fn in_words(StayingRegion { name, len, why }: &StayingRegion) -> String {
-    let what = match why {
-        WhyStays::NotReady(reason) => &format!("does not move now: {reason}"),
-        WhyStays::Lost => "has lost bytes: remove it",
-        WhyStays::NoRoom => "has no other node with room: add a node, or make room",
-        WhyStays::Locks => "goes when no program has a lock or a group at its bytes; `hanare top` shows who has",
-    };
-    format!("{name}: {} stay. It {what}", size::show(*len))
+    format!("{name}: {} stay. It {}", size::show(*len), reason(why))
+}
+
+/// A reason in words that go on with the region.
+pub fn reason(why: &WhyStays) -> String {
+    match why {
+        WhyStays::NotReady(reason) => format!("does not move now: {reason}"),
+        WhyStays::Lost => "has lost bytes: remove it".to_owned(),
+        WhyStays::NoRoom => "has no other node with room: add a node, or make room".to_owned(),
+        WhyStays::Locks => "goes when no program has a lock or a group at its bytes; `hanare top` shows who has".to_owned(),
+    }
 }

@@ -7,6 +7,7 @@
 //! | [`node`], [`prometheus`] | the node, and its metrics |
 //! | [`queue`] | queues, and pipes through them |
 //! | [`region`], [`status`], [`info`] | what there is |
+//! | [`drain`], [`rebalance`], [`scrub`] | bytes that move, and copies that are compared |
 //! | [`top`], [`look`] | what happens, live, and what nodes tell who looks |
 //! | [`mod@mount`], [`nbd`] | the pool as files, a region as a disk |
 //! | [`serve`], [`loopback`] | a store for clients of Redis; the users behind connections on loopback |
@@ -51,8 +52,10 @@ mod prometheus;
 mod queue;
 mod queue_form;
 mod rate_limit;
+mod rebalance;
 mod region;
 mod run;
+mod scrub;
 mod serve;
 mod size;
 mod status;
@@ -142,6 +145,8 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Top(options) => top::run(&options)?,
         Command::Trace(options) => trace::run(&options)?,
         Command::Region(command) => region::run(&command)?,
+        Command::Rebalance(options) => return rebalance::run(&options),
+        Command::Scrub(options) => return scrub::run(&options),
         Command::Queue(command) => queue::run(&command)?,
         Command::Key(command) => key::run(command)?,
         Command::Journal(command) => journal::run(&command)?,

@@ -80,6 +80,11 @@ pub const SETTINGS: &[Setting] = &[
         "none",
         "file for a timeline of commands (load it in ui.perfetto.dev); %r in it is the rank, %p the process",
     ),
+    setting(
+        "HANARE_COPIES",
+        "1",
+        "how many nodes hold each byte of regions that a program makes without a word about it, 1 to 3",
+    ),
     setting("HANARE_PLACE", "local", "placement of regions made by dn_malloc"),
     setting("HANARE_SODIMM", "64M", "size of a rank's vector memory for VL, VS and their kin (dimmnet.h)"),
     setting("HANARE_PEERS", "bench/peers", "folder of the C programs that `hanare bench` runs as peers"),

@@ -29,10 +29,10 @@ pub mod launch;
 mod trace;
 
 pub use client::{
-    Batch, Body, CacheLine, Command, Completion, CreateOptions, Explicit, Group, Heap, LaneStat, LastingBody, LocalMapping,
-    LockGuard, Mailbox, MailboxOptions, MapAddress, MapOptions, Message, Modify, Number, PageCache, PageCounts, Part, Pool,
-    PushedPage, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, ReceiveId, Region, RegionLock, SendId, SharedMapping,
-    Signal, Trust, Unread, WritePort,
+    Batch, Body, CacheLine, Command, Completion, CopyDifference, CreateOptions, Explicit, Group, Heap, LaneStat, LastingBody,
+    LocalMapping, LockGuard, Mailbox, MailboxOptions, MapAddress, MapOptions, Message, Modify, Number, PageCache, PageCounts,
+    Part, Pool, PushedPage, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, ReceiveId, Region, RegionLock, ScrubReport,
+    SendId, SharedMapping, Signal, Trust, Unread, WritePort,
 };
 #[doc(inline)]
 pub use hanare_fabric::Traffic;
@@ -82,6 +82,7 @@ pub use hanare_protocol::wire::control::{
 #[doc(inline)]
 pub use hanare_protocol::wire::look::{LockStat, ProgramStat, Seen};
 #[doc(inline)]
+pub use hanare_protocol::wire::rebalance::{ExtentMove, FailedMove, RebalanceStatus, RebalanceWish};
 pub use hanare_protocol::wire::sync::{Wait, Word};
 #[doc(inline)]
 pub use hanare_protocol::{Error, Result};

@@ -76,6 +76,11 @@ impl Heaps {
         Ok(())
     }
 
+    /// The table of a heap that had copies, and has none any more.
+    pub fn bring(&mut self, heap: Option<((Gid, Slot), Heap)>) {
+        self.tables.extend(heap);
+    }
+
     /// Takes the table of a heap out. It goes on counting for the user that had it made.
     pub fn take(&mut self, gid: Gid, slot: Slot) -> Option<Heap> {
         self.tables.remove(&(gid, slot))

@@ -1,6 +1,6 @@
 //! The object: each input goes to the parts that decide it, and the outputs wait here to be taken.
 
-use crate::copies::{Copies, CopyAsker, CopyInput, CopyOutput, HeapAsker};
+use crate::copies::{Copies, CopyAsker, CopyInput, CopyOutput, HeapAsker, compared};
 use crate::events::{Counts, Input, Output, SyncOutput};
 use crate::heaps::Heaps;
 use crate::locks::{AtOnce, LockTerms, Locks, SleepAsks, WantedLock};
@@ -9,10 +9,12 @@ use crate::pages::{Asker, PageInput, PageMemory, Pages};
 use crate::queue_ports::{LaneAt, QueuePorts};
 use crate::waiter::Waiter;
 use crate::words::{WordMemory, Words};
-use hanare_protocol::id::{ClientId, Gid, Rights, Slot, User};
+use hanare_protocol::copies::DigestCall;
+use hanare_protocol::id::{ClientId, Gid, Grant, Rights, Slot, User};
 use hanare_protocol::lock::{Claim, Claimant};
 use hanare_protocol::queue::PortId;
-use hanare_protocol::wire::copies::{ExtentWrite, ToHolder};
+use hanare_protocol::wire::Malformed;
+use hanare_protocol::wire::copies::{ExtentCall, ExtentWrite, ToHolder};
 use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
@@ -94,6 +96,11 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                     self.copies.bring_heap(extent, heap);
                 }
             }
+            CopyInput::Ended { extent } => {
+                let slot = self.copies.slot_of(extent);
+                let heap = self.copies.end(extent);
+                self.heaps.bring(slot.zip(heap).map(|(slot, heap)| ((extent.gid, slot), heap)));
+            }
             _ => self.copies.handle(now, input, memory),
         }
     }
@@ -129,6 +136,9 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                 }
                 CopyOutput::Applied { asker: CopyAsker::Heap(asker), outcome } => {
                     self.locks.outputs().push_back(SyncOutput::Answer(asker.waiter, asker.answer(outcome)));
+                }
+                CopyOutput::Applied { asker: CopyAsker::Compare(waiter), outcome } => {
+                    self.locks.outputs().push_back(SyncOutput::Answer(waiter, compared(outcome)));
                 }
                 CopyOutput::Say { extent, message } => return Some(CopyOutput::Say { extent, message }),
                 CopyOutput::Wire(output) => return Some(CopyOutput::Wire(output)),
@@ -272,7 +282,28 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                 };
                 Ok(Some(SyncAnswer::BlockLen { len: len.ok_or(Error::NoBlock { region: gid.to_string(), offset })? }))
             }
+            SyncRequest::Compare { slot, grant, call } => self.compare((now, waiter), (slot, grant), call, memory),
             SyncRequest::Queue(at, request) => self.queues.on_request((waiter.link, user.uid), at, request, memory).map(Some),
         }
+    }
+
+    /// Begins to compare the copies of an extent.
+    fn compare<M: Memory>(
+        &mut self,
+        (now, waiter): (Duration, Waiter),
+        (slot, grant): (Slot, Grant),
+        call: DigestCall,
+        memory: &M,
+    ) -> AtOnce {
+        let extent = memory.open(slot, grant, if call.drops { Rights::Write } else { Rights::Read })?;
+        let gid = extent.gid();
+        let bad = |Malformed(reason)| Error::BadUse { region: gid.to_string(), reason: reason.to_owned() };
+        call.check(extent.len_bytes()).map_err(bad)?;
+        if !self.copies.has(gid, slot) {
+            return Ok(Some(SyncAnswer::Compared(Box::default())));
+        }
+        let write = ExtentWrite::call(ExtentCall::Digests(call));
+        self.copies.write(now, (gid, slot), CopyAsker::Compare(waiter), write);
+        Ok(None)
     }
 }

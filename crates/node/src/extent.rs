@@ -128,6 +128,11 @@ impl NodeExtent {
         self.answers = Some(AtomicBool::new(false));
     }
 
+    /// Ends that: nobody else has it, and its writes have no order any more.
+    pub fn end_copies(&mut self) {
+        self.answers = None;
+    }
+
     /// True if arrays of queues in it are in use, or it begins with one.
     pub fn has_queues(&self) -> bool {
         let begins = || vector::load_word(self.reach().window(), 0, 8).is_ok_and(|word| word == MAGIC);

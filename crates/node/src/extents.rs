@@ -5,7 +5,7 @@
 mod ready;
 mod sharing;
 
-pub(crate) use ready::ReadyExtents;
+pub(crate) use ready::{Readiness, ReadyExtents};
 
 use super::closer::Closer;
 use super::counts::Counts;

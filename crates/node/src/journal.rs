@@ -25,7 +25,7 @@ const FORMAT: TableDefinition<&str, u32> = TableDefinition::new("format");
 /// A kind of file, and the version of what is in it; a file of another one is refused, not misread.
 pub(crate) type Format = (&'static str, u32);
 
-const JOURNAL: Format = ("version", 4);
+const JOURNAL: Format = ("version", 5);
 
 /// Bytes of a checksum.
 const SUM_LEN: usize = 8;

@@ -54,6 +54,8 @@ pub(crate) enum ToService {
     Wired { role: Role, node: NodeId, is_ours: bool, link: Result<Box<dyn Link>> },
     /// The coordinator had an extent with copies made here.
     Copied { extent: CopiedExtent, set: HolderSet, order: u64, slot: Slot },
+    /// An extent has no copies any more, and its writes no order.
+    CopiesEnd { extent: CopiedExtent },
     /// The coordinator's message on an extent with copies.
     Holder { extent: CopiedExtent, nodes: Vec<NodeAddress>, message: ToHolder },
     /// A client of this host wants links to a queue that it reads, on that socket.

@@ -214,7 +214,7 @@ class Pool:
         place: str = "local",
         order: Literal["C", "F"] = "C",
         mode: int = 0o600,
-        copies: int = 1,
+        copies: int | None = None,
     ) -> Any:
         """Make an array of zeros in the pool.
 
@@ -232,8 +232,8 @@ class Pool:
             Which axis varies fastest: the last, or the first.
         mode : int
             Who may read and write, as a file's mode bits.
-        copies : int
-            Nodes that hold each byte, 1 to 3. From 2 on no answered write is lost with one of them, and the array is an `Array`.
+        copies : int, optional
+            Nodes that hold each byte, 1 to 3; else what ``hanare run --copies`` says, or 1. From 2 on no answered write is lost with one of them, and the array is an `Array`.
 
         Returns
         -------
@@ -334,11 +334,12 @@ class Pool:
         mode: int = 0o600,
         exist_ok: bool = False,
         trust: Trusted = None,
-        copies: int = 1,
+        copies: int | None = None,
     ) -> Region:
         """Make a region of bytes, all zero; with `exist_ok` open one of that name and length, of this user or one in `trust`.
 
-        With 2 or 3 `copies` as many nodes hold each byte: no answered write is lost with one of them. Such a region is mapped `explicit` alone.
+        With 2 or 3 `copies` as many nodes hold each byte: no answered write is lost with one of them. ``hanare run --copies`` says how many there are
+        where the call does not. Such a region is mapped `explicit` alone.
 
         Raises
         ------

@@ -199,7 +199,7 @@ impl Source {
     /// Makes a region, maps it, and takes its name away: the node lends the memory as long as it is mapped.
     fn map(&self, state: &mut State, len: usize) -> hanare::Result<LocalMapping> {
         let name = format!("hanare.numpy.{}.{}.{}", state.pool.node().0, state.pool.client().0, state.made);
-        let region = state.pool.create(&name, len as u64, &CreateOptions::default())?;
+        let region = state.pool.create(&name, len as u64, &CreateOptions { copies: 1, ..CreateOptions::default() })?;
         let mapped = region.map_local();
         state.made += 1;
         // A name that cannot be taken away stays in listings; the memory serves all the same.

@@ -88,7 +88,7 @@ impl Pool {
 
     /// Makes a region with what is kept with its name; with `attach` opens one of that name and length that is there.
     #[allow(clippy::too_many_arguments, reason = "Python's words for it have one more")]
-    #[pyo3(signature = (name, len, place, mode, attach, attributes, copies=1))]
+    #[pyo3(signature = (name, len, place, mode, attach, attributes, copies=None))]
     fn create(
         &self,
         py: Python<'_>,
@@ -98,11 +98,16 @@ impl Pool {
         mode: u32,
         attach: bool,
         attributes: BTreeMap<String, Vec<u8>>,
-        copies: u8,
+        copies: Option<u8>,
     ) -> PyResult<Region> {
         let placement = place.parse().map_err(raise)?;
-        let options =
-            CreateOptions { placement, copies, mode, attributes: attributes.into_iter().collect(), ..CreateOptions::default() };
+        let options = CreateOptions {
+            placement,
+            copies: copies.unwrap_or_default(),
+            mode,
+            attributes: attributes.into_iter().collect(),
+            ..CreateOptions::default()
+        };
         let make =
             || if attach { self.pool.create_or_attach(name, len, &options) } else { self.pool.create(name, len, &options) };
         py.detach(make).map(Region::new).map_err(raise)

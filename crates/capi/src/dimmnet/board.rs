@@ -71,7 +71,8 @@ impl Boards {
     fn make(&self, pool: &Pool) -> Outcome<&Board> {
         let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         if self.own.get().is_none() {
-            let region = pool.create(&self.name(pool.rank()), self.len, &CreateOptions::default())?;
+            let region =
+                pool.create(&self.name(pool.rank()), self.len, &CreateOptions { copies: 1, ..CreateOptions::default() })?;
             let mapping = region.map_local()?;
             // SAFETY: it leaves the board only by `Board::window`.
             let window = unsafe { mapping.window() };

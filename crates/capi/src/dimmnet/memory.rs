@@ -53,14 +53,14 @@ fn placement() -> Outcome<Placement> {
 }
 
 fn allocate_named(pool: &Pool, name: &str, len: u64) -> Outcome<Region> {
-    let options = CreateOptions { placement: placement()?, ..CreateOptions::default() };
+    let options = CreateOptions { placement: placement()?, copies: 1, ..CreateOptions::default() };
     Ok(pool.create_or_attach(name, len, &options)?)
 }
 
 fn allocate_unnamed(rank: &Rank, len: u64) -> Outcome<*mut c_void> {
     let number = rank.unnamed_count.fetch_add(1, Ordering::Relaxed);
     let name = format!("{}.{}.local{number}", rank.prefix, rank.pool.rank());
-    let ptr = rank.enter(rank.pool.create(&name, len, &CreateOptions::default())?)?;
+    let ptr = rank.enter(rank.pool.create(&name, len, &CreateOptions { copies: 1, ..CreateOptions::default() })?)?;
     // The mapping keeps the bytes; without a name they end with this process, however it ends.
     rank.pool.remove(&name)?;
     Ok(ptr)

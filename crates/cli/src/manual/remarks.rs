@@ -145,6 +145,25 @@ const NOTES: &[Remarks] = &[
         &[("hanare node rm 2", "Takes node 2, which does not come back, out of the list; its regions are lost.")],
     ),
     notes(
+        "hanare-rebalance",
+        OF_CLIENTS,
+        &[SOCKET],
+        &[
+            ("hanare rebalance --dry-run", "Says what would move, and why."),
+            ("hanare rebalance", "Moves it, and ends when all is moved."),
+            ("hanare rebalance --stop", "What has not moved stays."),
+        ],
+    ),
+    notes(
+        "hanare-scrub",
+        OF_CLIENTS,
+        &[SOCKET],
+        &[
+            ("hanare scrub results", "Compares the copies of a region, and replaces those that differ."),
+            ("hanare scrub results --dry-run", "Names copies that differ, and changes nothing."),
+        ],
+    ),
+    notes(
         "hanare-node-drain",
         OF_CLIENTS,
         &[SOCKET],

@@ -79,7 +79,7 @@ pub struct SetArguments {
     /// Take an attribute away.
     #[arg(long, value_name = "NAME")]
     pub drop: Vec<String>,
-    /// copies=N: nodes that hold each of its bytes from now on, 1 to 3. The region was made with copies.
+    /// copies=N: nodes that hold each of its bytes from now on, 1 to 3.
     #[arg(value_name = "copies=N", value_parser = copies)]
     pub copies: Option<u8>,
 }

@@ -245,7 +245,7 @@ impl SlotStore {
     /// Creates a region of `count` slots, under a name of its own.
     pub(super) fn create(&self, count: u64, placement: Placement) -> Result<(String, Region)> {
         let name = self.name(self.names.fetch_add(1, Ordering::Relaxed));
-        let options = CreateOptions { placement, ..CreateOptions::default() };
+        let options = CreateOptions { placement, copies: 1, ..CreateOptions::default() };
         let region = self.pool.create(&name, count * BLOCK_LEN, &options)?;
         Ok((name, region))
     }

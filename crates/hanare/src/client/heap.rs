@@ -2,16 +2,12 @@
 
 use super::call_numbers::NumberedCall;
 use super::region::Region;
-use super::repetition::{Breaks, MOVE_MS};
-use super::request::Patience;
 use hanare_protocol::copies::UpdateCall;
-use hanare_protocol::error::Happened;
 use hanare_protocol::heap::{HeapCall, HeapWish};
 use hanare_protocol::id::{Grant, Slot};
 use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
-use std::time::Duration;
 
 /// The heap of a region: which bytes of it are given out. It is the same for all who open the region, and goes with it.
 ///
@@ -70,45 +66,23 @@ impl Heap<'_> {
         }
     }
 
-    /// Asks the heap's home. A region with copies has another home where one is lost; a call that `changes` the heap counts once there, too.
+    /// Asks the heap's home. With copies a call that `changes` the heap counts once, at the next home, too.
     fn ask(&self, changes: bool, request: impl Fn(Slot, Grant, Option<UpdateCall>) -> SyncRequest) -> Result<SyncAnswer> {
         let region = self.region;
         region.check_rights(Op::Put)?;
-        let moves = region.copies() > 1;
-        let mut number = if moves && changes { region.shared.calls.begin() } else { None };
-        let may_repeat = moves && (!changes || number.is_some());
-        let (mut is_fresh, mut breaks) = (false, Breaks::default());
-        loop {
-            let route = region.extent_route(0);
+        let mut number = if region.copies() > 1 && changes { region.shared.calls.begin() } else { None };
+        let may_repeat = !changes || number.is_some();
+        let answer = region.ask_home(0, may_repeat, |slot, grant| {
             let once = number.as_mut().map(NumberedCall::named);
-            let patience = if may_repeat { Patience::UpTo(Duration::from_millis(MOVE_MS)) } else { Patience::Usual };
-            match route.remote.ask_sync(&request(route.slot, route.grant, once), patience) {
-                Ok((answer, _)) => return Ok(answer),
-                Err(error) if may_repeat && is_of_a_lost_home(&error) && breaks.may_repeat_moved() => {
-                    match region.refresh_after(&error) {
-                        // The coordinator names the home, so it is waited for.
-                        Ok(()) | Err(Error::NoCoordinator { .. } | Error::Timeout { .. }) => {}
-                        Err(later) => return Err(later),
-                    }
-                }
-                Err(Error::GrantRefused { .. }) if !is_fresh => {
-                    region.refresh()?;
-                    is_fresh = true;
-                }
-                // The node knows the region by its number.
-                Err(Error::NoBlock { offset, .. }) => return Err(Error::NoBlock { region: region.name().to_owned(), offset }),
-                Err(Error::HeapFull { asked, free, largest, .. }) => {
-                    return Err(Error::HeapFull { region: region.name().to_owned(), asked, free, largest });
-                }
-                Err(error) => return Err(error),
+            request(slot, grant, once)
+        });
+        // The node knows the region by its number.
+        answer.map_err(|error| match error {
+            Error::NoBlock { offset, .. } => Error::NoBlock { region: region.name().to_owned(), offset },
+            Error::HeapFull { asked, free, largest, .. } => {
+                Error::HeapFull { region: region.name().to_owned(), asked, free, largest }
             }
-        }
+            other => other,
+        })
     }
-}
-
-/// True if another node may be home by now, or soon.
-fn is_of_a_lost_home(error: &Error) -> bool {
-    use Error::{Broken, GrantRefused, NodeLost, NotInTime, Timeout};
-    let nothing_was_sent = matches!(error, Broken { happened: Happened::No, .. });
-    nothing_was_sent || matches!(error, GrantRefused { .. } | NodeLost { .. } | NotInTime { .. } | Timeout { .. })
 }

@@ -4,6 +4,7 @@ use super::attachment::DirectHold;
 use super::mapping::{fetch_files, map_piece};
 use super::region::Region;
 use hanare_memory::{Mapping, Window};
+use hanare_protocol::id::Grant;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::placement::Extent;
 use hanare_protocol::wire::control::FilePart;
@@ -29,7 +30,7 @@ impl LocalMapping {
         let hold = DirectHold::new(&region.shared, region.gid(), true);
         let len = usize::try_from(region.len()).map_err(|_| bad_use(region, "it is longer than the address space"))?;
         let mut mapping = Mapping::reserve(region.len())?;
-        let extents: Vec<Extent> = region.layout().extents().copied().collect();
+        let extents: Vec<(Extent, Grant)> = region.extents_today();
         let mut files: Vec<Option<Vec<(OwnedFd, FilePart)>>> = extents.iter().map(|_| None).collect();
         for piece in region.layout().pieces(0, region.len()) {
             if piece.at % PAGE_LEN != 0 || piece.offset % PAGE_LEN != 0 {
@@ -38,10 +39,10 @@ impl LocalMapping {
                     "it was resized from a length that is no multiple of a page; copy it to a new region",
                 ));
             }
-            let grant = region.grant(piece.extent);
+            let (extent, grant) = &extents[piece.extent];
             let files = match &mut files[piece.extent] {
                 Some(files) => files,
-                none => none.insert(fetch_files(&region.shared, &extents[piece.extent], grant, true)?),
+                none => none.insert(fetch_files(&region.shared, extent, *grant, true)?),
             };
             map_piece(&mut mapping, piece.at, piece.offset, piece.len, files, region.rights())?;
         }

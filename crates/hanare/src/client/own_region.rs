@@ -1,6 +1,7 @@
 //! A region of this program alone, which goes with it.
 
-use super::pool::{CreateOptions, Pool};
+use super::create_options::CreateOptions;
+use super::pool::Pool;
 use super::region::Region;
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ pub(crate) struct OwnRegion {
 impl OwnRegion {
     /// On this host. What one of that name left that died goes.
     pub fn new(pool: &Pool, name: &str, len: u64) -> Result<OwnRegion> {
-        let create = || pool.create(name, len, &CreateOptions::default());
+        let create = || pool.create(name, len, &CreateOptions { copies: 1, ..CreateOptions::default() });
         let region = match create() {
             Err(Error::NameTaken { .. }) => {
                 pool.remove(name)?;

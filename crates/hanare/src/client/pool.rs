@@ -1,21 +1,21 @@
 //! The pool as a client sees it.
 
 use super::attachment::Shared;
+use super::create_options::CreateOptions;
 use super::region::Region;
 use super::remote::Remote;
 use super::request::Patience;
 use super::trust::Trust;
 use crate::{last_word, launch, settings, trace};
 use hanare_fabric::Traffic;
-use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
-use hanare_protocol::placement::Placement;
 use hanare_protocol::wire::control::{
     Answer, Changes, DrainStatus, DrainWish, Existing, NodeCounts, NodeStatus, OwnStatus, PageStat, PoolStatus, RegionStat,
     Request, Which,
 };
 use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::look::{Look, Seen};
+use hanare_protocol::wire::rebalance::{RebalanceStatus, RebalanceWish};
 use hanare_protocol::wire::sync::{Arrival, Party, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{Ordering, fence};
@@ -25,59 +25,9 @@ use std::time::{Duration, Instant};
 /// Time for a node's reply to a look: the viewer has others to look at.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Tries to make a region with copies elsewhere, where a node that was to hold it is lost.
-const ELSEWHERE_TRIES: u32 = 3;
-
 /// Connections that end within so short a time, one after another, are no accidents: a barrier gives up.
 const RESET_COUNT: u32 = 20;
 const RESET_PAUSE: Duration = Duration::from_millis(200);
-
-/// Terms of a new region.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CreateOptions {
-    /// Placement of its bytes.
-    pub placement: Placement,
-    /// Nodes that hold each of its bytes, 1 to 3. From 2 on no answered write is lost with a node. Another one goes on with the bytes when
-    /// the lost node's lease is over. A write costs a message more each way. Reads cost the same, but on this host they go by the node.
-    /// A region with copies is mapped `Explicit` alone, and takes no queues.
-    pub copies: u8,
-    /// Rights, as a file's mode bits.
-    pub mode: u32,
-    /// Attributes under its name, for all who open it: for example which array it holds ([`Array::attributes`]).
-    ///
-    /// [`Array::attributes`]: crate::Array::attributes
-    pub attributes: Attributes,
-    /// Has [`Pool::create_or_attach`] refuse a region whose bytes are lost, where it would make it anew for its owner.
-    pub refuse_lost: bool,
-}
-
-impl Default for CreateOptions {
-    fn default() -> CreateOptions {
-        CreateOptions {
-            placement: Placement::Local,
-            copies: 1,
-            mode: 0o600,
-            attributes: Attributes::default(),
-            refuse_lost: false,
-        }
-    }
-}
-
-impl CreateOptions {
-    /// Makes a region by these options. One with copies begins on this host's node where a node of its placement is lost.
-    ///
-    /// **Cost**: up to four calls of `make`. **Errors**: those of `make`.
-    pub fn make_where_nodes_live(mut self, make: impl Fn(&CreateOptions) -> Result<Region>) -> Result<Region> {
-        for _ in 0..ELSEWHERE_TRIES {
-            match make(&self) {
-                // The node of a copy may be another the next time.
-                Err(Error::NodeLost { .. } | Error::Timeout { .. }) if self.copies > 1 => self.placement = Placement::Local,
-                made => return made,
-            }
-        }
-        make(&self)
-    }
-}
 
 /// A program's attachment to the pool, by way of its host's node. Ends when the last clone and region are dropped.
 ///
@@ -174,7 +124,7 @@ impl Pool {
     /// Makes a region of `len` bytes, all zero.
     ///
     /// **Errors**: [`Error::NameTaken`], [`Error::BadName`], [`Error::BadLength`], [`Error::BadPlacement`], [`Error::PoolFull`],
-    /// [`Error::QuotaExceeded`], [`Error::NoCoordinator`].
+    /// [`Error::QuotaExceeded`], [`Error::NoCoordinator`], [`Error::BadSetting`].
     pub fn create(&self, name: &str, len: u64, options: &CreateOptions) -> Result<Region> {
         self.create_as(name, len, options, Existing::Refuse)
     }
@@ -195,7 +145,8 @@ impl Pool {
     }
 
     fn create_as(&self, name: &str, len: u64, options: &CreateOptions, existing: Existing) -> Result<Region> {
-        let CreateOptions { placement, copies, mode, attributes, .. } = options.clone();
+        let copies = options.copies_or_setting()?;
+        let CreateOptions { placement, mode, attributes, .. } = options.clone();
         self.region(&Request::Create { name: name.to_owned(), len, placement, copies, mode, attributes, existing })
     }
 
@@ -254,6 +205,16 @@ impl Pool {
     pub fn drain(&self, node: NodeId, wish: &DrainWish) -> Result<DrainStatus> {
         match self.shared.ask(&Request::Drain { node, wish: wish.clone() })? {
             Answer::Drain(status) => Ok(status),
+            other => Err(self.nonsense(&other)),
+        }
+    }
+
+    /// Spreads the pool's bytes over its nodes again, ends that, or looks at it. It goes on without this program.
+    ///
+    /// **Errors**: [`Error::BadSetting`] for a user that may not.
+    pub fn rebalance(&self, wish: RebalanceWish) -> Result<RebalanceStatus> {
+        match self.shared.ask(&Request::Rebalance(wish))? {
+            Answer::Rebalance(status) => Ok(status),
             other => Err(self.nonsense(&other)),
         }
     }

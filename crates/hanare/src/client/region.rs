@@ -167,7 +167,7 @@ impl Region {
 
     /// True if all bytes are on this host's node.
     pub fn is_local(&self) -> bool {
-        self.routes().extents().iter().all(|extent| extent.node == self.shared.node)
+        self.extent_routes().iter().all(|route| route.remote.node() == self.shared.node)
     }
 
     /// Reads as many values as `into` has, from byte `offset` on. Values are as they lie in memory: all programs of a pool have the
@@ -223,12 +223,23 @@ impl Region {
         Some((route.slot, route.grant))
     }
 
-    fn extent_routes(&self) -> RwLockReadGuard<'_, Vec<RegionRoute>> {
-        self.extent_routes.read().unwrap_or_else(PoisonError::into_inner)
+    /// The extents as the handle knows them today: they may have moved since it was opened.
+    pub(crate) fn extents_today(&self) -> Vec<(Extent, Grant)> {
+        let routes = self.extent_routes();
+        let today = |(route, known): (&RegionRoute, &Extent)| {
+            (Extent { node: route.remote.node(), slot: route.slot, len: known.len }, route.grant)
+        };
+        routes.iter().zip(self.routes().extents()).map(today).collect()
     }
 
-    pub(crate) fn grant(&self, extent: usize) -> Grant {
-        self.extent_routes()[extent].grant
+    /// The same of one extent.
+    fn extent_today(&self, extent: usize) -> (Extent, Grant) {
+        let (route, len) = (&self.extent_routes()[extent], self.routes().extent(extent).len);
+        (Extent { node: route.remote.node(), slot: route.slot, len }, route.grant)
+    }
+
+    fn extent_routes(&self) -> RwLockReadGuard<'_, Vec<RegionRoute>> {
+        self.extent_routes.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The region as it is today, to be mapped in that way.
@@ -245,15 +256,12 @@ impl Region {
             );
             return Err(Error::BadUse { region: self.name().to_owned(), reason });
         }
-        let is_same = match view.copies {
-            1 => view.layout == *self.routes.layout(),
-            // Other nodes may be homes by now.
-            _ => has_same_chunks(&view.layout, self.routes.layout()),
-        };
-        if !is_same {
+        // Other nodes may be homes by now.
+        if !has_same_chunks(&view.layout, self.routes.layout()) {
             let reason = "it was resized since it was opened; open it again".to_owned();
             return Err(Error::BadUse { region: self.name().to_owned(), reason });
         }
+        self.take_routes(&view)?;
         Ok(view)
     }
 
@@ -276,9 +284,14 @@ impl Region {
     pub(crate) fn refresh(&self) -> Result<()> {
         self.refusals.store(self.shared.refusals.load(Ordering::Relaxed), Ordering::Relaxed);
         let view = self.view_of_today()?;
-        let mut fresh = extent_routes(&self.shared, &view)?;
+        self.take_routes(&view)?;
         self.copies.store(view.copies, Ordering::Relaxed);
-        // A resize since then has appended extents that this handle does not see.
+        Ok(())
+    }
+
+    /// Goes by the grants and addresses of a view. A resize since the handle was opened has appended extents that it does not see.
+    fn take_routes(&self, view: &RegionView) -> Result<()> {
+        let mut fresh = extent_routes(&self.shared, view)?;
         fresh.truncate(self.routes().extents().len());
         *self.extent_routes.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
@@ -336,7 +349,7 @@ fn has_same_chunks(one: &Layout, other: &Layout) -> bool {
 }
 
 fn extent_routes(shared: &Arc<Shared>, view: &RegionView) -> Result<Vec<RegionRoute>> {
-    let route = |(extent, grant): (&hanare_protocol::placement::Extent, &Grant)| {
+    let route = |(extent, grant): (&Extent, &Grant)| {
         let address = view.nodes.iter().find(|node| node.node == extent.node);
         let remote = shared.remote(extent.node, address.map(|node| node.address.as_str()))?;
         let address = address.map_or("", |node| node.address.as_str()).into();

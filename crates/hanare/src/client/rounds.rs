@@ -24,7 +24,7 @@ pub(crate) unsafe fn run<'b>(
         if rounds.end(round, &refresh)? {
             return Ok(());
         }
-        rounds.learn(&repetition);
+        rounds.learn(&repetition)?;
     }
 }
 
@@ -35,6 +35,8 @@ pub(crate) struct CallRounds {
     has_written: bool,
     has_refreshed: bool,
     breaks: Breaks,
+    /// The error for which another round begins.
+    last: Option<Error>,
 }
 
 /// A round, whose requests are under way.
@@ -45,7 +47,7 @@ pub(crate) struct CallRound<'b> {
 
 impl CallRounds {
     pub fn new(repetition: Repetition) -> CallRounds {
-        CallRounds { repetition, has_written: false, has_refreshed: false, breaks: Breaks::default() }
+        CallRounds { repetition, has_written: false, has_refreshed: false, breaks: Breaks::default(), last: None }
     }
 
     /// Drafts for the next round: they know their call.
@@ -58,14 +60,20 @@ impl CallRounds {
         self.repetition.is_once |= is_once;
     }
 
-    /// The region may have got copies since the call began. Its rounds go on as those of one that has: nothing was done by one that was refused.
-    pub fn learn(&mut self, repetition: impl FnOnce() -> Repetition) {
-        if !self.repetition.moves {
-            let today = repetition();
-            if today.moves {
-                self.repetition = Repetition { is_once: self.repetition.is_once, ..today };
-            }
+    /// The region may have got copies since the call began, or have none any more. The next round goes by what it has today. Nothing was done by one
+    /// that was refused.
+    ///
+    /// **Errors**: that of the last round, where a part of it may be done that its home knows no more.
+    pub fn learn(&mut self, repetition: impl FnOnce() -> Repetition) -> Result<()> {
+        let (is_once, today) = (self.repetition.is_once, repetition());
+        let forgets = self.repetition.call.is_some() && today.call.is_none();
+        if forgets && is_once && self.has_written {
+            return self.last.take().map_or(Ok(()), |error| Err(admit(true, error)));
         }
+        if forgets || (!self.repetition.moves && today.moves) {
+            self.repetition = Repetition { is_once, ..today };
+        }
+        Ok(())
     }
 
     /// True if the coordinator may be asked once more for the home of bytes with copies. Pauses before that.
@@ -106,6 +114,7 @@ impl CallRounds {
                 _ => Err(admit(self.has_written, error)),
             };
         }
+        self.last = Some(error.clone());
         match refresh(&error) {
             Ok(()) => Ok(false),
             // A removed region has no bytes that could have changed.

@@ -51,6 +51,7 @@ mod commands;
 mod copied_heaps;
 mod copied_mappings;
 mod copies;
+mod copies_end;
 mod cost;
 mod entry;
 mod entry_programs;

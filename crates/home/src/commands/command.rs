@@ -180,7 +180,7 @@ impl<M: CommandMemory> AdmittedCommand<M> {
         let factor = self.op.operand_factor();
         let operand = bytes[..(self.asked * factor) as usize].to_vec();
         let at = self.taken / factor;
-        ExtentWrite { op: self.op, ranges: self.ranges(at), operand, once: self.once(at), heap: None }
+        ExtentWrite { op: self.op, ranges: self.ranges(at), operand, once: self.once(at), call: None }
     }
 
     /// The same of what is left.
@@ -194,7 +194,7 @@ impl<M: CommandMemory> AdmittedCommand<M> {
                 ExtentWrite { once: self.once(self.done), ..ExtentWrite::put(self.ranges(self.done), operand) }
             }
             op => {
-                ExtentWrite { op, ranges: self.ranges(self.done), operand: held.to_vec(), once: self.once(self.done), heap: None }
+                ExtentWrite { op, ranges: self.ranges(self.done), operand: held.to_vec(), once: self.once(self.done), call: None }
             }
         }
     }

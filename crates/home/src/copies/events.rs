@@ -5,7 +5,7 @@ use crate::wire_output::WireOutput;
 use hanare_protocol::copies::HolderSet;
 use hanare_protocol::heap::{HeapCall, answer_of};
 use hanare_protocol::id::{Gid, NodeId, Slot};
-use hanare_protocol::wire::control::NodeAddress;
+use hanare_protocol::wire::control::{NodeAddress, decode};
 use hanare_protocol::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use hanare_protocol::wire::sync::SyncAnswer;
 use hanare_protocol::{Error, Result};
@@ -23,6 +23,11 @@ pub enum CopyInput<'a> {
         order: u64,
         /// Its slot.
         slot: Slot,
+    },
+    /// An extent has no copies any more, and its writes no order.
+    Ended {
+        /// Its name.
+        extent: CopiedExtent,
     },
     /// The coordinator's message.
     Holder {
@@ -68,6 +73,14 @@ pub(crate) enum CopyAsker {
     Link(u64),
     /// A call on the heap of a region.
     Heap(HeapAsker),
+    /// A comparison of copies.
+    Compare(Waiter),
+}
+
+/// The answer to a comparison.
+pub(crate) fn compared(outcome: Result<Vec<u8>>) -> Result<SyncAnswer> {
+    let no_answer = |_| Error::Garbage { peer: "a home".to_owned(), reason: "no comparison".to_owned() };
+    Ok(SyncAnswer::Compared(Box::new(decode(&outcome?).map_err(no_answer)?)))
 }
 
 /// A call on the heap of a region, which waits.

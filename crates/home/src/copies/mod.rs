@@ -13,21 +13,23 @@
 //! |---|---|
 //! | `events` | inputs and outputs |
 //! | `part` | this node's part of one extent: home or copy |
+//! | `waiting` | commands that wait for their writes |
 //! | `wires` | connections to nodes with copies, and from nodes with homes |
 
 mod events;
 mod part;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod wires;
 
-pub(crate) use events::{CopyAsker, HeapAsker};
+pub(crate) use events::{CopyAsker, HeapAsker, compared};
 pub use events::{CopyInput, CopyOutput};
 
 use crate::memory::{Bytes, Memory};
 use crate::wire_output::WireOutput;
 use hanare_protocol::Error;
-use hanare_protocol::copies::{HolderSet, Term};
+use hanare_protocol::copies::{DoneCalls, HolderSet, Term};
 use hanare_protocol::heap::Heap;
 use hanare_protocol::id::{Gid, NodeId, Slot};
 use hanare_protocol::limits::LEASE_MS;
@@ -55,6 +57,8 @@ pub struct Copies<E, A> {
     /// Extents whose home awaits something of a copy or the coordinator.
     awaiting: BTreeSet<CopiedExtent>,
     wires: CopyWires,
+    /// Calls that were done on extents whose order of writes has ended, with their slots: it may begin again.
+    ended: BTreeMap<CopiedExtent, (Slot, DoneCalls)>,
     /// When copies were looked at last.
     looked: Duration,
     outputs: VecDeque<CopyOutput<A>>,
@@ -62,8 +66,8 @@ pub struct Copies<E, A> {
 
 impl<E, A> Default for Copies<E, A> {
     fn default() -> Self {
-        let (parts, slots, awaiting, wires) = Default::default();
-        Copies { me: None, parts, slots, awaiting, wires, looked: Duration::ZERO, outputs: VecDeque::new() }
+        let (parts, slots, awaiting, wires, ended) = Default::default();
+        Copies { me: None, parts, slots, awaiting, wires, ended, looked: Duration::ZERO, outputs: VecDeque::new() }
     }
 }
 
@@ -76,6 +80,7 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
                     self.on_made(extent, &set, order, found);
                 }
             }
+            CopyInput::Ended { extent } => drop(self.end(extent)),
             CopyInput::Holder { extent, nodes, message } => self.on_holder(now, extent, nodes, message),
             CopyInput::Dialed { node, place } => self.on_dialed(now, node, place),
             CopyInput::Came { node, place } => self.wires.came(node, place),
@@ -132,6 +137,18 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         self.parts.entry(extent).and_modify(|part| part.bring_heap(heap));
     }
 
+    /// An extent has no copies any more. Returns the heap of the region, if it has begun and lies here.
+    pub fn end(&mut self, extent: CopiedExtent) -> Option<Heap> {
+        let mut part = self.parts.remove(&extent)?;
+        let (_, slot) = part.at();
+        self.slots.remove(&slot);
+        self.awaiting.remove(&extent);
+        let (heap, done) = part.take_memory();
+        self.ended.insert(extent, (slot, done));
+        part.end(self.me.unwrap_or(NodeId(0)), &mut self.outputs);
+        heap
+    }
+
     /// The heap of a region that begins in that slot, as its home here knows it.
     pub fn heap(&self, gid: Gid, slot: Slot) -> Option<&Heap> {
         let extent = self.slots.get(&slot).filter(|extent| extent.gid == gid)?;
@@ -146,6 +163,12 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         }
         let slot = found.slot();
         let mut part = CopiedPart::new(me, set, (order, found));
+        if *set == (HolderSet { term: set.term, ..HolderSet::alone(me) }) {
+            // An extent that was here before: it was ready already, or is so again.
+            let before = self.parts.get_mut(&extent).filter(|before| before.is_home_in(slot)).map(CopiedPart::take_memory);
+            let ended = self.ended.remove(&extent).filter(|(of, _)| *of == slot).map(|(_, done)| (None, done));
+            part.bring_memory(before.or(ended).unwrap_or_default());
+        }
         part.drive(extent, &mut self.wires, &mut self.outputs);
         self.slots.insert(slot, extent);
         if let Some(before) = self.parts.insert(extent, part) {
@@ -167,6 +190,7 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
             self.awaiting.remove(&extent);
             part.end(me, &mut self.outputs);
         }
+        self.ended.retain(|extent, (slot, _)| memory.has(extent.gid, *slot));
     }
 
     fn on_holder(&mut self, now: Duration, extent: CopiedExtent, nodes: Vec<NodeAddress>, message: ToHolder) {

@@ -1,35 +1,26 @@
 //! Home or copy of one extent at this node.
 
+mod ranges;
+
+use super::waiting::WaitingCommand;
 use super::wires::CopyWires;
 use super::{CopyOutput, Replies, say, to_copy};
 use crate::memory::Bytes;
 use hanare_protocol::copies::{
-    CopyLog, CopyOutput as LogOutput, DoneBefore, DoneCalls, HolderSet, HomeLog, HomeOutput, PeerState, Position, Term,
-    UpdateCall,
+    Comparison, CopyLog, CopyOutput as LogOutput, DigestCall, DoneBefore, DoneCalls, HolderSet, HomeLog, HomeOutput, PeerState,
+    Position, Term, UpdateCall,
 };
 use hanare_protocol::error::Happened;
 use hanare_protocol::heap::{Heap, answer_bytes};
 use hanare_protocol::id::{Gid, NodeId, Slot};
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::wire::Malformed;
-use hanare_protocol::wire::copies::{CopiedExtent, ExtentWrite, FromCopy, FromHolder, ToCopy};
+use hanare_protocol::wire::control::encode;
+use hanare_protocol::wire::copies::{CopiedExtent, ExtentCall, ExtentWrite, FromCopy, FromHolder, ToCopy};
 use hanare_protocol::{Error, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Ranges on their way to a copy that is made: it confirms each.
-const RANGES_AT_ONCE: u64 = 4;
-
-/// A command that waits for its write.
-#[derive(Debug)]
-struct WaitingCommand<A> {
-    asker: A,
-    /// Its call, if that counts once.
-    call: Option<UpdateCall>,
-    /// Elements before the part that was done when the call came first.
-    olds: Vec<u8>,
-}
 
 /// A copy, as its home looks at it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -98,6 +89,21 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         self.heap.as_ref()
     }
 
+    /// True if this node is the home of the extent in that slot.
+    pub fn is_home_in(&self, slot: Slot) -> bool {
+        self.home.is_some() && self.extent.slot() == slot && self.broken == Broken::No
+    }
+
+    /// The region's heap, and the calls that were done.
+    pub fn take_memory(&mut self) -> (Option<Heap>, DoneCalls) {
+        (self.heap.take(), std::mem::take(&mut self.done))
+    }
+
+    /// The same of a part before this one.
+    pub fn bring_memory(&mut self, (heap, done): (Option<Heap>, DoneCalls)) {
+        (self.heap, self.done) = (heap, done);
+    }
+
     /// The region had a heap before it had copies.
     pub fn bring_heap(&mut self, heap: Heap) {
         self.heap = Some(heap);
@@ -105,7 +111,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
 
     /// Its extent is no more: commands that wait hear that this node has it no longer.
     pub fn end(self, me: NodeId, outputs: &mut VecDeque<CopyOutput<A>>) {
-        let outcome = |WaitingCommand { asker, .. }| CopyOutput::Applied { asker, outcome: Err(moved(me)) };
+        let outcome = |waiting: WaitingCommand<A>| CopyOutput::Applied { asker: waiting.asker, outcome: Err(moved(me)) };
         outputs.extend(self.askers.into_values().map(outcome));
     }
 
@@ -226,7 +232,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
             }
         }
         let position = home.write(Arc::new(write)).ok_or_else(refused)?;
-        self.askers.insert(position, WaitingCommand { asker, call, olds });
+        self.askers.insert(position, WaitingCommand::new(asker, call, olds));
         Ok(None)
     }
 
@@ -258,6 +264,11 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         match message {
             FromCopy::Has { term, position } => home.on_has(node, term, position),
             FromCopy::Stale { term } => home.on_stale(term),
+            FromCopy::Digests { term, position, digests } => {
+                let counts = home.peers().any(|(peer, state)| peer == node && state != PeerState::Making);
+                let waiting = self.askers.get_mut(&position).filter(|_| counts && term == home.term());
+                waiting.into_iter().for_each(|waiting| waiting.on_digests(node, digests.clone()));
+            }
             FromCopy::Took { term, .. } if term == home.term() => {
                 if let Some(heard) = self.heard.get_mut(&node) {
                     heard.ranges = heard.ranges.saturating_sub(1);
@@ -313,35 +324,21 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         Ok(self.carry_out(outputs))
     }
 
-    fn take_range(&mut self, term: Term, range: u64, bytes: &[u8]) -> Result<Replies, Malformed> {
-        let offset = range.checked_mul(STAGE_LEN as u64).ok_or(Malformed("a range beyond 64 bits"))?;
-        let left = self.extent.len_bytes().checked_sub(offset).ok_or(Malformed("a range beyond the extent"))?;
-        if bytes.is_empty() || bytes.len() as u64 != left.min(STAGE_LEN as u64) {
-            return Err(Malformed("a range of another length"));
-        }
-        if !self.copy.takes_range(term) {
-            return Ok(Vec::new());
-        }
-        match self.extent.write(offset, bytes) {
-            Ok(()) => Ok(vec![FromCopy::Took { term, range }]),
-            Err(error) => {
-                self.break_down(&error);
-                Ok(Vec::new())
-            }
-        }
-    }
-
     /// Does what the copy's rules order.
     fn carry_out(&mut self, outputs: Vec<LogOutput<Arc<ExtentWrite>>>) -> Replies {
         let mut replies = Vec::new();
         for output in outputs {
             match output {
-                LogOutput::Apply { entry, .. } => {
-                    if let Err(error) = self.apply_noted(&entry) {
+                LogOutput::Apply { position, entry } => match self.apply_noted(&entry) {
+                    Ok(digests) if matches!(entry.call, Some(ExtentCall::Digests(_))) => {
+                        replies.push(FromCopy::Digests { term: self.copy.term(), position, digests });
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
                         self.break_down(&error);
                         return Vec::new();
                     }
-                }
+                },
                 LogOutput::Has { term, position } => replies.push(FromCopy::Has { term, position }),
                 LogOutput::Stale { term } => replies.push(FromCopy::Stale { term }),
                 // The coordinator freezes, no home.
@@ -411,30 +408,11 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         }
     }
 
-    /// Sends the next ranges of copies that are made.
-    fn send_ranges(&mut self) {
-        let Some(home) = &mut self.home else { return };
-        let making: Vec<NodeId> = home.peers().filter(|(_, state)| *state == PeerState::Making).map(|(node, _)| node).collect();
-        for node in making {
-            let heard = self.heard.entry(node).or_default();
-            while heard.ranges < RANGES_AT_ONCE && home.send_range(node) {
-                heard.ranges = heard.ranges.saturating_add(1);
-            }
-        }
-    }
-
-    fn read_range(&self, range: u64) -> Result<Vec<u8>> {
-        let offset = range.saturating_mul(STAGE_LEN as u64);
-        let len = self.extent.len_bytes().saturating_sub(offset).min(STAGE_LEN as u64);
-        let mut bytes = vec![0; len as usize];
-        self.extent.read(offset, &mut bytes)?;
-        Ok(bytes)
-    }
-
-    /// Applies a write, and notes the call that it is a part of. Returns the elements before it.
+    /// Applies a write, and notes the call that it is a part of. Returns the elements before it, or what its call answers.
     fn apply_noted(&mut self, write: &ExtentWrite) -> Result<Vec<u8>> {
-        let olds = match &write.heap {
-            Some(call) => answer_bytes(Heap::carry_out(&mut self.heap, call)),
+        let olds = match &write.call {
+            Some(ExtentCall::Heap(call)) => answer_bytes(Heap::carry_out(&mut self.heap, call)),
+            Some(ExtentCall::Digests(call)) => call.digests(|offset, into| self.extent.read(offset, into))?,
             None => self.extent.apply(write)?,
         };
         if let Some(once) = &write.once {
@@ -447,12 +425,12 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     fn apply(&mut self, position: Position, entry: &ExtentWrite, outputs: &mut VecDeque<CopyOutput<A>>) {
         let outcome = self.apply_noted(entry);
         let failed = outcome.as_ref().err().cloned();
-        if let Some(WaitingCommand { asker, mut olds, .. }) = self.askers.remove(&position) {
-            let outcome = outcome.map(|more| {
-                olds.extend(more);
-                olds
+        if let Some(mut waiting) = self.askers.remove(&position) {
+            let outcome = outcome.map(|bytes| match &entry.call {
+                Some(ExtentCall::Digests(call)) => self.compare(call, &mut waiting, &bytes),
+                _ => waiting.olds_with(bytes),
             });
-            outputs.push_back(CopyOutput::Applied { asker, outcome });
+            outputs.push_back(CopyOutput::Applied { asker: waiting.asker, outcome });
         }
         // A home alone goes on: no copy has other bytes.
         let has_copies = self.home.as_ref().is_some_and(|home| home.peers().next().is_some());
@@ -463,11 +441,23 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         }
     }
 
+    /// Compares the home's digests with those of its copies, and goes on without those that are void. Returns the [`Comparison`], encoded.
+    fn compare(&mut self, call: &DigestCall, waiting: &mut WaitingCommand<A>, own: &[u8]) -> Vec<u8> {
+        let Some(home) = &mut self.home else { return encode(&Comparison::default()) };
+        let counting = home.peers().filter(|(_, state)| *state != PeerState::Making).map(|(node, _)| node);
+        let comparison = waiting.compare(call, own, counting);
+        for node in &comparison.dropped {
+            tracing::error!("{node} has other bytes of {} than its home: its copy is void", self.extent.gid());
+            home.on_silent(*node);
+        }
+        encode(&comparison)
+    }
+
     fn depose(&mut self, outputs: &mut VecDeque<CopyOutput<A>>) {
         self.extent.set_open(false);
         let me = self.home.as_ref().map_or(NodeId(0), HomeLog::node);
         // The next home may have their writes, or not.
-        let outcome = |WaitingCommand { asker, .. }| CopyOutput::Applied { asker, outcome: Err(moved(me)) };
+        let outcome = |waiting: WaitingCommand<A>| CopyOutput::Applied { asker: waiting.asker, outcome: Err(moved(me)) };
         self.to_make = None;
         outputs.extend(std::mem::take(&mut self.askers).into_values().map(outcome));
     }

@@ -1,5 +1,7 @@
 //! A home and its copy over connections that the test makes: what is applied when, and what a lost home leaves.
 
+mod comparing;
+
 use super::*;
 use crate::vectors::{Vector, Vectors};
 use hanare_protocol::Result;
@@ -109,7 +111,7 @@ fn put(offset: u64, bytes: &[u8]) -> ExtentWrite {
 
 fn add(offset: u64, more: u64) -> ExtentWrite {
     let op = Op::Fetch(Update { operator: Operator::Add, element: Element::U64, is_same: false });
-    ExtentWrite { op, ranges: vec![(offset, 8)], operand: more.to_le_bytes().to_vec(), once: None, heap: None }
+    ExtentWrite { op, ranges: vec![(offset, 8)], operand: more.to_le_bytes().to_vec(), once: None, call: None }
 }
 
 /// A home at node 0 with a copy at node 1, connected.

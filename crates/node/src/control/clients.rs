@@ -8,7 +8,7 @@ use hanare_fabric::shm::ShmLink;
 use hanare_fabric::tcp::Hellos;
 use hanare_memory::frames::ClientFrames;
 use hanare_memory::uffd::{Features, Span, Uffd};
-use hanare_protocol::id::{ClientId, JobRank};
+use hanare_protocol::id::{ClientId, JobRank, User};
 use hanare_protocol::limits::{ACCEPT_PAUSE_MS, CLIENT_TURN_COUNT, UNREAD_MS};
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Attached, OwnStatus, Request};
@@ -229,9 +229,11 @@ impl ControlLoop {
                 }
                 Err(_) => Err(nonsense("hellos of another length")),
             })),
-            Request::Drain { node, .. } if ![0, rustix::process::geteuid().as_raw()].contains(&client.user.uid) => {
+            // The answers name regions of all users.
+            Request::Drain { .. } | Request::Rebalance(_) if !operates(&client.user) => {
                 let reason = "root and the user that runs this host's node may do that".to_owned();
-                Some(plain(Err(Error::BadSetting { key: "the node to drain".to_owned(), value: node.to_string(), reason })))
+                let (key, value) = ("a drain or a rebalancing".to_owned(), format!("of user {}", client.user.uid));
+                Some(plain(Err(Error::BadSetting { key, value, reason })))
             }
             Request::Reserve { .. } => Some(plain(Err(nonsense("what a node alone asks")))),
             other => {
@@ -330,4 +332,9 @@ impl ControlLoop {
 
 fn nonsense(reason: &str) -> Error {
     Error::Garbage { peer: "the client".to_owned(), reason: reason.to_owned() }
+}
+
+/// True for root and for who runs this node.
+fn operates(user: &User) -> bool {
+    [0, rustix::process::geteuid().as_raw()].contains(&user.uid)
 }

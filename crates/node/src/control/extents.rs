@@ -2,11 +2,11 @@
 
 use super::event_loop::ControlLoop;
 use super::readying_extents::ReadyingExtents;
-use crate::extents::ReadyExtents;
+use crate::extents::{Readiness, ReadyExtents};
 use crate::notices::ToService;
 use hanare_protocol::Error;
 use hanare_protocol::copies::HolderSet;
-use hanare_protocol::id::{Gid, Slot};
+use hanare_protocol::id::{Gid, NodeId, Slot};
 use hanare_protocol::limits::READY_MS;
 use hanare_protocol::wire::copies::CopiedExtent;
 
@@ -23,33 +23,42 @@ impl ControlLoop {
         self.member.made(order, result);
     }
 
-    /// Begins to make extents ready for copies. What this node writes down has none: a later life would bring old bytes.
-    pub(super) fn begin_ready(&mut self, order: u64, gid: Gid, set: HolderSet, extents: Vec<(CopiedExtent, Slot)>) {
-        if self.keeper.is_some() {
+    /// Begins to make extents ready for copies, or to end that. What this node writes down has none: a later life would bring old bytes.
+    pub(super) fn begin_ready(&mut self, order: u64, gid: Gid, set: Option<HolderSet>, extents: Vec<(CopiedExtent, Slot)>) {
+        if let Some(set) = set.as_ref().filter(|_| self.keeper.is_some()) {
             let reason = format!("{} writes it down (--persist), and what is written down has no copies", set.home);
             return self.member.made_ready(order, Err(Error::BadUse { region: gid.to_string(), reason }));
         }
         let until_ms = self.now_ms().saturating_add(READY_MS);
-        self.readying.push(ReadyingExtents { order, gid, set, extents, until_ms });
+        self.readying.push(ReadyingExtents { order, gid, set, extents, until_ms, is_told: false });
         self.tick_readying();
     }
 
-    /// Looks again at extents whose commands were under way.
+    /// Looks again at extents whose commands were under way. Orders on one region are carried out in turn.
     pub(super) fn tick_readying(&mut self) {
         let now_ms = self.now_ms();
-        for readying in std::mem::take(&mut self.readying) {
+        for mut readying in std::mem::take(&mut self.readying) {
+            if self.readying.iter().any(|before| before.gid == readying.gid) {
+                self.readying.push(readying);
+                continue;
+            }
             let slots: Vec<Slot> = readying.extents.iter().map(|(_, slot)| *slot).collect();
-            match self.extents.make_ready(readying.gid, &slots) {
-                Ok(Some(ready)) => self.made_ready(readying, ready),
-                Ok(None) if now_ms < readying.until_ms => self.readying.push(readying),
-                Ok(None) => {
-                    let node = readying.set.home;
+            match self.extents.make_ready(readying.gid, &slots, readying.set.is_some()) {
+                Ok(Readiness::Changed(ready)) => self.made_ready(readying, ready),
+                Ok(waits) if now_ms < readying.until_ms => {
+                    if matches!(waits, Readiness::Quiet) && !std::mem::replace(&mut readying.is_told, true) {
+                        self.end_copies(&readying.extents);
+                    }
+                    self.readying.push(readying);
+                }
+                Ok(_) => {
+                    let node = self.member.identity().map_or(NodeId(0), |(node, _)| node);
                     self.cancel_ready(
                         readying,
                         format!("{node} has commands on it under way that do not end; see to the programs that began them"),
                     );
                 }
-                Err(error) => self.member.made_ready(readying.order, Err(error)),
+                Err(error) => self.fail_ready(&readying, error),
             }
         }
     }
@@ -57,16 +66,35 @@ impl ControlLoop {
     /// The service hears of them before the coordinator does.
     fn made_ready(&mut self, readying: ReadyingExtents, ready: ReadyExtents) {
         let ReadyingExtents { order, set, extents, .. } = readying;
-        for (extent, slot) in extents.into_iter().filter(|(_, slot)| ready.new.contains(slot)) {
+        let set = set.iter();
+        for (set, (extent, slot)) in set.flat_map(|set| extents.iter().map(move |extent| (set, *extent))) {
+            // The service hears of extents that were ready before, too: their home may have a set of a higher term.
             self.service.notify(ToService::Copied { extent, set: set.clone(), order, slot });
         }
         self.member.made_ready(order, Ok(ready.reports));
     }
 
     fn cancel_ready(&mut self, readying: ReadyingExtents, reason: String) {
-        let ReadyingExtents { order, gid, .. } = readying;
-        self.extents.cancel_ready(gid);
-        self.member.made_ready(order, Err(Error::BadUse { region: gid.to_string(), reason }));
+        self.extents.cancel_ready(readying.gid);
+        self.fail_ready(&readying, Error::BadUse { region: readying.gid.to_string(), reason });
+    }
+
+    /// Extents are as they were. Those that are still ready have their order of writes again.
+    fn fail_ready(&mut self, readying: &ReadyingExtents, error: Error) {
+        if readying.is_told {
+            let home = self.member.identity().map_or(NodeId(0), |(node, _)| node);
+            let ready = readying.extents.iter().copied().filter(|(extent, slot)| self.extents.has_copies(extent.gid, *slot));
+            for (extent, slot) in ready {
+                let set = HolderSet::alone(home);
+                self.service.notify(ToService::Copied { extent, set, order: readying.order, slot });
+            }
+        }
+        self.member.made_ready(readying.order, Err(error));
+    }
+
+    /// The service lets go of extents whose order of writes ends.
+    fn end_copies(&self, extents: &[(CopiedExtent, Slot)]) {
+        extents.iter().for_each(|(extent, _)| self.service.notify(ToService::CopiesEnd { extent: *extent }));
     }
 
     /// The node joins anew: the coordinator knows the grants that extents had before.

@@ -33,7 +33,11 @@ fn with_grant(mut request: SyncRequest, write: Grant) -> SyncRequest {
         SyncRequest::Wait { words, .. } => {
             words.iter_mut().filter(|word| word.grant == WRITES).for_each(|word| word.grant = write);
         }
-        SyncRequest::Heap { grant, .. } | SyncRequest::BlockLen { grant, .. } if *grant == WRITES => *grant = write,
+        SyncRequest::Heap { grant, .. } | SyncRequest::BlockLen { grant, .. } | SyncRequest::Compare { grant, .. }
+            if *grant == WRITES =>
+        {
+            *grant = write
+        }
         SyncRequest::Queue(at, _) if at.grant == WRITES => at.grant = write,
         SyncRequest::Release { places, .. } => {
             places.iter_mut().filter(|place| place.grant == WRITES).for_each(|place| place.grant = write);

@@ -1,4 +1,5 @@
-//! Extents that are made ready for copies on other nodes: nobody reaches them as they are any more, and their writes have an order.
+//! Extents that are made ready for copies on other nodes: nobody reaches them as they are any more, and their writes have an order. And the way
+//! back.
 
 use super::{Entry, Extents};
 use hanare_protocol::id::{Gid, NodeId, Slot};
@@ -9,49 +10,67 @@ use hanare_ring::lease::clients::LeasesOfClients;
 use hanare_ring::thread_slots::ThreadSlots;
 use std::sync::Arc;
 
-/// Extents that are ready for copies.
+/// State of extents that are to be ready for copies, or not any more.
+#[derive(Debug)]
+pub(crate) enum Readiness {
+    /// Commands are under way on them.
+    Busy,
+    /// The service alone has them: it is to let go of their order of writes.
+    Quiet,
+    /// All are as ordered.
+    Changed(ReadyExtents),
+}
+
+/// Extents that are as ordered.
 #[derive(Debug)]
 pub(crate) struct ReadyExtents {
     /// All that were asked for, in that order.
     pub reports: Vec<ReportedExtent>,
-    /// Slots of those that were not ready before.
-    pub new: Vec<Slot>,
 }
 
 impl Extents {
-    /// Makes extents of a region ready for copies, all or none: direct access ends, and grants are new ones. `None` while earlier commands are
-    /// under way. Then later ones are refused until another call, or [`Extents::cancel_ready`].
+    /// Makes extents of a region ready for copies, all or none: direct access ends, and grants are new ones. If not `is_ready`, ends that. While
+    /// others have them, commands that come are refused until another call, or [`Extents::cancel_ready`].
     ///
     /// **Cost**: where clients had direct access, a barrier in their threads. **Errors**: [`Error::BadUse`] for what keeps an extent from it, in
     /// words for the user.
-    pub fn make_ready(&self, gid: Gid, slots: &[Slot]) -> Result<Option<ReadyExtents>> {
-        self.try_ready(gid, slots).inspect_err(|_| self.cancel_ready(gid))
+    pub fn make_ready(&self, gid: Gid, slots: &[Slot], is_ready: bool) -> Result<Readiness> {
+        self.try_ready(gid, slots, is_ready).inspect_err(|_| self.cancel_ready(gid))
     }
 
-    fn try_ready(&self, gid: Gid, slots: &[Slot]) -> Result<Option<ReadyExtents>> {
+    fn try_ready(&self, gid: Gid, slots: &[Slot], is_ready: bool) -> Result<Readiness> {
         let mut entries = self.write();
-        let (node, mut is_quiet, mut new) = (entries.node, true, Vec::new());
+        let (node, mut others, mut new) = (entries.node, 0, Vec::new());
         for slot in slots {
             let entry = entries.of_mut(gid, *slot).ok_or(Error::GrantRefused { gid, node })?;
-            if entry.held.has_copies() {
+            if entry.held.has_copies() == is_ready {
                 continue;
             }
-            entry.may_be_ready()?;
+            if is_ready {
+                entry.may_be_ready()?;
+            }
             new.push(*slot);
-            is_quiet &= entry.close(node, &self.thread_slots())?;
+            others = others.max(entry.close(node, &self.thread_slots())?);
         }
-        if !is_quiet {
-            return Ok(None);
+        match others {
+            0 => {}
+            1 if !is_ready => return Ok(Readiness::Quiet),
+            _ => return Ok(Readiness::Busy),
         }
         // All grants before the first change: what fails has changed nothing but grants.
         for slot in slots {
             entries.of_mut(gid, *slot).map_or(Ok(()), Entry::renew_grants)?;
         }
         for slot in &new {
-            entries.of_mut(gid, *slot).into_iter().for_each(Entry::take_copies);
+            entries.of_mut(gid, *slot).into_iter().for_each(|entry| entry.set_ready(is_ready));
         }
         let report = |slot: &Slot| Some(entries.of(gid, *slot)?.report(slot.0 as usize));
-        Ok(Some(ReadyExtents { reports: slots.iter().filter_map(report).collect(), new }))
+        Ok(Readiness::Changed(ReadyExtents { reports: slots.iter().filter_map(report).collect() }))
+    }
+
+    /// True if an extent of a region is ready for copies.
+    pub fn has_copies(&self, gid: Gid, slot: Slot) -> bool {
+        self.read().of(gid, slot).is_some_and(|entry| entry.held.has_copies())
     }
 
     /// Extents of a region are not made ready: they are as before.
@@ -74,10 +93,12 @@ impl Entry {
     }
 
     /// Ends the wait for commands under way. The look at them found nobody else who has the extent.
-    fn take_copies(&mut self) {
+    fn set_ready(&mut self, is_ready: bool) {
         self.is_closed = false;
-        if let Some(held) = Arc::get_mut(&mut self.held) {
-            held.take_copies();
+        match Arc::get_mut(&mut self.held) {
+            Some(held) if is_ready => held.take_copies(),
+            Some(held) => held.end_copies(),
+            None => {}
         }
     }
 
@@ -85,16 +106,16 @@ impl Entry {
         Err(Error::BadUse { region: self.held.gid().to_string(), reason: reason.to_owned() })
     }
 
-    /// Lets no command begin. Returns true if none is under way.
-    fn close(&mut self, node: NodeId, clients: &LeasesOfClients<ThreadSlots>) -> Result<bool> {
+    /// Lets no command begin. Returns the number of those that have the extent: commands under way, and the service for its order of writes.
+    fn close(&mut self, node: NodeId, clients: &LeasesOfClients<ThreadSlots>) -> Result<usize> {
         self.is_closed = true;
         match self.direct.take_back(self.held.gid(), clients.clients()) {
             Standing::Pinned(count) => {
                 self.refuse(&format!("{count} programs of {node} have pointers to its memory; let them unmap it"))
             }
-            Standing::Busy(_) => Ok(false),
+            Standing::Busy(_) => Ok(usize::MAX),
             // A command keeps its extent.
-            Standing::Free => Ok(Arc::strong_count(&self.held) == 1),
+            Standing::Free => Ok(Arc::strong_count(&self.held).saturating_sub(1)),
         }
     }
 }

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const ENTRIES: TableDefinition<u64, &[u8]> = TableDefinition::new("entries");
 const STATE: TableDefinition<&str, &[u8]> = TableDefinition::new("state");
 
-const KEEPER: Format = ("keeper", 2);
+const KEEPER: Format = ("keeper", 3);
 
 /// Names of values in the table of the state.
 const MARKS: &str = "marks";

@@ -7,6 +7,7 @@ use crate::copies::HolderSet;
 use crate::error::{Error, Result};
 use crate::id::NodeId;
 use crate::limits::COPY_COUNT_MAX;
+use crate::wire::copies::CopiedExtent;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Refuses a number of copies that no region has.
@@ -95,17 +96,17 @@ impl Coordinator {
         fits.max_by_key(key).map(|room| room.node)
     }
 
-    /// The copy that an extent needs least: on a node that is drained, on a host that has another holder, on the node with least room.
-    pub(super) fn least_of_copies(&self, set: &HolderSet) -> Option<NodeId> {
+    /// The copy that an extent needs least: on a node that it leaves, on a host that has another holder, on the node with least room.
+    pub(super) fn least_of_copies(&self, extent: CopiedExtent, set: &HolderSet) -> Option<NodeId> {
         let holders = || set.copies.iter().chain([&set.home]);
         let is_beside = |node: NodeId| holders().any(|other| *other != node && self.host(*other) == self.host(node));
-        let is_drained = |node: &NodeId| self.ledger.draining.contains_key(node);
-        let key = |node: &NodeId| (is_drained(node), is_beside(*node), std::cmp::Reverse(self.room(*node).free), *node);
+        let key =
+            |node: &NodeId| (self.is_leaving(extent, *node), is_beside(*node), std::cmp::Reverse(self.room(*node).free), *node);
         set.copies.iter().copied().max_by_key(key)
     }
 
     /// The host of a node, by its address.
-    fn host(&self, node: NodeId) -> &str {
+    pub(super) fn host(&self, node: NodeId) -> &str {
         let address = self.ledger.nodes.get(&node).map_or("", |record| record.address.as_str());
         address.rsplit_once(':').map_or(address, |(host, _)| host)
     }

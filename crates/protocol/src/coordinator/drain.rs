@@ -4,6 +4,7 @@
 //! at each moment as many nodes hold it as are asked for. The journal knows which nodes are drained.
 
 use super::Coordinator;
+use super::balance::Move;
 use super::placement::Room;
 use super::records::{Record, RegionRecord};
 use super::roster::Phase;
@@ -56,8 +57,15 @@ impl Coordinator {
         self.check_journal()
     }
 
-    /// Free bytes of the nodes that may get a copy of an extent of these holders.
-    pub(super) fn rooms_of_copies(&self, holders: &[NodeId]) -> Vec<Room> {
+    /// Free bytes of the nodes that may get a copy of an extent of these holders. One that moves has a destination.
+    pub(super) fn rooms_of_copies(&self, extent: CopiedExtent, holders: &[NodeId]) -> Vec<Room> {
+        let goes_there = |next: &Move| {
+            let is_drained = holders.iter().any(|node| self.ledger.draining.contains_key(node));
+            holders.contains(&next.from) && !holders.contains(&next.to) && !is_drained && self.room(next.to).free >= next.len
+        };
+        if let Some(next) = self.move_of(extent).filter(goes_there) {
+            return vec![self.room(next.to)];
+        }
         let wishes = holders.iter().filter_map(|node| self.ledger.draining.get(node)).filter(|to| !to.is_empty());
         let wishes: Vec<_> = wishes.collect();
         let may_have = |node: &NodeId| !self.ledger.draining.contains_key(node) && wishes.iter().all(|to| to.contains(node));
@@ -89,11 +97,7 @@ impl Coordinator {
             return Some(WhyStays::Lost);
         }
         if region.holders.is_empty() {
-            return self.copied.readying.refusal(region.gid).map(|error| match error {
-                Error::PoolFull { .. } => WhyStays::NoRoom,
-                Error::BadUse { reason, .. } => WhyStays::NotReady(cut(reason)),
-                other => WhyStays::NotReady(cut(&other.to_string())),
-            });
+            return self.why_not_ready(region);
         }
         let is_locked = |(index, home): (usize, &Extent)| {
             home.node == node && self.copied.is_locked(CopiedExtent { gid: region.gid, index: index as u32 })
@@ -104,14 +108,22 @@ impl Coordinator {
         let lacks_room = |(index, home): (usize, &Extent)| {
             let copies = region.holders.get(index).map_or(&[][..], |known| &known.copies);
             let holders: Vec<NodeId> = copies.iter().chain([home]).map(|extent| extent.node).collect();
-            let staying = holders.iter().filter(|node| !self.ledger.draining.contains_key(node)).count();
+            let extent = CopiedExtent { gid: region.gid, index: index as u32 };
+            let staying = holders.iter().filter(|node| !self.is_leaving(extent, **node)).count();
             let is_short = holders.contains(&node) && staying < usize::from(region.copies);
-            let rooms = self.rooms_of_copies(&holders).into_iter();
-            is_short
-                && !self.copied.is_making(CopiedExtent { gid: region.gid, index: index as u32 })
-                && self.best_for_copy(&holders, home.len, rooms).is_none()
+            let rooms = self.rooms_of_copies(extent, &holders).into_iter();
+            is_short && !self.copied.is_making(extent) && self.best_for_copy(&holders, home.len, rooms).is_none()
         };
         region.layout.extents().enumerate().any(lacks_room).then_some(WhyStays::NoRoom)
+    }
+
+    /// The reason for which the nodes of a region did not make it ready for copies, if they have tried.
+    pub(super) fn why_not_ready(&self, region: &RegionRecord) -> Option<WhyStays> {
+        self.copied.readying.refusal(region.gid).map(|error| match error {
+            Error::PoolFull { .. } => WhyStays::NoRoom,
+            Error::BadUse { reason, .. } => WhyStays::NotReady(cut(reason)),
+            other => WhyStays::NotReady(cut(&other.to_string())),
+        })
     }
 }
 

@@ -13,6 +13,7 @@
 mod making;
 mod wishes;
 
+use super::endings::Endings;
 use super::readying::Readying;
 use super::records::{ExtentCopies, Record, RegionRecord};
 use super::roster::Phase;
@@ -85,9 +86,20 @@ pub(super) struct CopiedExtents {
     /// Extents of which a copy is being made.
     making: BTreeSet<CopiedExtent>,
     pub readying: Readying,
+    pub endings: Endings,
 }
 
 impl CopiedExtents {
+    /// True if the region's grants change at this moment: its nodes make it ready for copies, or end that.
+    pub fn is_changing(&self, gid: Gid) -> bool {
+        self.readying.is_under_way(gid) || self.endings.is_under_way(gid)
+    }
+
+    /// True if something is to be done for that extent.
+    pub fn is_unsettled(&self, extent: CopiedExtent) -> bool {
+        self.unsettled.contains(&extent)
+    }
+
     /// True if a copy of that extent is being made.
     pub fn is_making(&self, extent: CopiedExtent) -> bool {
         self.making.contains(&extent)
@@ -129,7 +141,7 @@ impl CopiedExtents {
                 (None, None) => Some(copied.rests_until_ms),
             }
         };
-        self.unsettled.iter().filter_map(due).chain(self.readying.deadline()).min()
+        self.unsettled.iter().filter_map(due).chain(self.readying.deadline()).chain(self.endings.deadline()).min()
     }
 
     fn those(&self, which: impl Fn(&Copied) -> bool) -> Vec<CopiedExtent> {
@@ -180,6 +192,7 @@ impl Coordinator {
 
     /// A region is no more.
     pub(super) fn forget_holders(&mut self, now_ms: u64, gid: Gid) {
+        self.copied.endings.forget(gid);
         for extent in self.copied.of(gid) {
             self.give_up_copy(now_ms, extent);
             self.copied.extents.remove(&extent);
@@ -360,9 +373,18 @@ impl Coordinator {
             _ => is_electing.then(|| now_ms.saturating_add(ELECTION_MS)),
         };
         match is_electing || !is_whole || copied.remade.is_some() {
-            true => self.copied.unsettled.insert(extent),
-            false => self.copied.unsettled.remove(&extent),
-        };
+            true => drop(self.copied.unsettled.insert(extent)),
+            false => {
+                self.copied.unsettled.remove(&extent);
+                self.note_ending(now_ms, extent.gid);
+            }
+        }
+    }
+
+    /// True if one node holds an extent with copies, and that does not change now.
+    pub(super) fn has_one_holder(&self, extent: CopiedExtent) -> bool {
+        let is_settled = |copied: &Copied| copied.holders.state() == HoldersState::Steady && copied.remade.is_none();
+        self.copied.extents.get(&extent).is_some_and(|copied| copied.count() == 1 && is_settled(copied))
     }
 
     /// Journals a set of holders. Nodes that are none any more free their extents.
@@ -407,7 +429,9 @@ impl Coordinator {
         for node in self.roster.mute(now_ms) {
             self.lose_holder(now_ms, node, Loss::MayReturn);
         }
+        self.tick_moves(now_ms);
         self.tick_readying(now_ms);
+        self.tick_endings(now_ms);
         for extent in self.copied.unsettled.clone() {
             let wish = self.wish(extent);
             let Some(copied) = self.copied.extents.get_mut(&extent) else { continue };
@@ -422,7 +446,7 @@ impl Coordinator {
                 None if self.copied.making.len() >= MAKING_COUNT => {}
                 None if !may_begin => {}
                 None => match wish {
-                    HolderWish::None => drop(self.copied.unsettled.remove(&extent)),
+                    HolderWish::None => self.settle_holders(now_ms, extent),
                     HolderWish::More => self.make_copy(now_ms, extent),
                     HolderWish::Fewer => self.drop_surplus(now_ms, extent),
                     HolderWish::Move => self.move_home(now_ms, extent),

@@ -225,6 +225,7 @@ impl Coordinator {
         if new_epoch {
             self.orders.cancel(node);
             self.copied.readying.on_node_away(node, "it began anew");
+            self.copied.endings.on_node_away(node);
             self.removals.on_cancelled(node);
             self.forget_reserved(node);
         }
@@ -362,6 +363,7 @@ impl Coordinator {
         }
         self.undo_makes_on(now_ms, node, reason);
         self.copied.readying.on_node_away(node, reason);
+        self.copied.endings.on_node_away(node);
         self.give_up_copies_on(now_ms, node);
         let gone = self.ranks.on_node_gone(node);
         self.rank_gone(gone, &format!("{node} was lost: {reason}"), true);

@@ -46,6 +46,8 @@ pub(super) struct Ledger {
     pub effects: BTreeMap<AskKey, Effect>,
     /// Nodes that are drained, with the only nodes that get what they hold; none for any.
     pub draining: BTreeMap<NodeId, BTreeSet<NodeId>>,
+    /// Regions whose nodes are to end the order of writes.
+    pub ending: BTreeSet<Gid>,
 }
 
 /// A region's part of its owner's sums.
@@ -82,6 +84,11 @@ impl Ledger {
             Record::Resized { gid, span, holders, by } => self.apply_resized(*gid, (span, holders), *by),
             Record::Held { extent, home, holders } => self.apply_held(*extent, home, holders),
             Record::TakesCopies { gid } => self.apply_takes_copies(*gid),
+            Record::EndsCopies { gid } => {
+                self.regions.entry(*gid).and_modify(|region| region.holders.clear());
+                self.ending.insert(*gid);
+            }
+            Record::CopiesEnded { gid } => drop(self.ending.remove(gid)),
             Record::Removed { gid, by } => {
                 self.remove(*gid);
                 self.effects.insert(*by, Effect::Changed);
@@ -155,6 +162,7 @@ impl Ledger {
         if let Some(region) = self.regions.get_mut(&gid).filter(|region| region.holders.is_empty()) {
             let alone = ExtentCopies { term: Term::FIRST, copies: Vec::new() };
             region.holders = region.layout.extents().map(|_| alone.clone()).collect();
+            self.ending.remove(&gid);
         }
     }
 
@@ -210,6 +218,7 @@ impl Ledger {
     fn remove(&mut self, gid: Gid) {
         let region = self.regions.remove(&gid).expect("only a region that exists is removed");
         self.names.remove(&region.name);
+        self.ending.remove(&gid);
         self.discharge(&OwnerUsage::of(&region));
         for extent in region.all_extents().filter(|extent| !region.lost.contains(&extent.node)) {
             self.let_go(gid, extent.node, extent.slot);
@@ -300,15 +309,16 @@ impl Ledger {
         records.extend(self.nodes.values().cloned().map(Record::Node));
         records.extend(self.draining.iter().map(|(node, to)| Record::Drains { node: *node, to: to.clone() }));
         records.extend(self.regions.values().map(|region| Record::Created { region: region.clone(), by: None, instead: None }));
+        records.extend(self.ending.iter().map(|gid| Record::EndsCopies { gid: *gid }));
         records.extend(self.effects.iter().map(|(by, effect)| Record::Done { by: *by, effect: *effect }));
         records
     }
 
     /// Number of records of [`Ledger::snapshot`].
     pub fn snapshot_len(&self) -> usize {
-        [2, self.node_next.min(1) as usize, self.nodes.len(), self.draining.len(), self.regions.len(), self.effects.len()]
+        [2, self.node_next.min(1) as usize, self.nodes.len(), self.draining.len(), self.regions.len(), self.ending.len()]
             .into_iter()
-            .sum()
+            .fold(self.effects.len(), usize::saturating_add)
     }
 }
 
@@ -387,6 +397,10 @@ mod tests {
             Record::Drains { node: NodeId(0), to: BTreeSet::new() },
             Record::DrainEnded { node: NodeId(0) },
             region(3, "c", &[(0, 2)]),
+            Record::TakesCopies { gid: Gid(3) },
+            Record::EndsCopies { gid: Gid(3) },
+            Record::EndsCopies { gid: Gid(1) },
+            Record::CopiesEnded { gid: Gid(1) },
             Record::Altered { gid: Gid(3), changes: renamed, by: AskKey { incarnation: Incarnation(9), request: 6 } },
         ];
         records.iter().for_each(|record| ledger.apply(record));
@@ -394,6 +408,7 @@ mod tests {
         assert_eq!((ledger.used[&7], ledger.allotted.get(&NodeId(1))), (8192, None));
         assert_eq!((ledger.used[&8], ledger.owned[&8], ledger.region_named("c").is_none()), (4096, 1, true));
         assert_eq!((ledger.region_named("d").unwrap().mode, ledger.node_next), (0o644, 8));
+        assert_eq!((ledger.ending.len(), ledger.regions[&Gid(3)].holders.len()), (1, 0));
         let mut again = Ledger::default();
         ledger.snapshot().iter().for_each(|record| again.apply(record));
         assert_eq!(again, ledger);

@@ -15,7 +15,9 @@
 //! | `naming` | what a region's name means |
 //! | `create`, `region` | creating and growing; opening and removing |
 //! | `holders`, `copy_count` | which nodes hold an extent with copies; how many do |
-//! | `readying`, `drain` | regions that get their first copies; nodes that hold nothing soon |
+//! | `readying`, `endings` | regions that get their first copies, and those that have none any more |
+//! | `drain` | nodes that hold nothing soon |
+//! | `rebalance`, `balance` | extents that move to nodes with more room; the plan of it |
 //! | `removals`, `listing` | when a removal is answered; what is shown |
 //! | `placement`, `quota`, `spills`, `permission` | where bytes go, how many, for whom |
 //! | `orders`, `asks`, `ranks` | that each order and each request is carried out once; which ranks go with a node |
@@ -23,10 +25,12 @@
 //! | `commit`, `reign` | when the driver may act on an output; which records count in a journal of several nodes |
 
 mod asks;
+mod balance;
 mod commit;
 mod copy_count;
 mod create;
 mod drain;
+mod endings;
 mod holders;
 mod join;
 mod journal;
@@ -38,6 +42,7 @@ mod placement;
 mod quota;
 mod ranks;
 mod readying;
+mod rebalance;
 mod records;
 mod region;
 mod reign;
@@ -69,6 +74,7 @@ use journal::Ledger;
 use naming::Growth;
 use orders::GivenOrders;
 use ranks::{GoneRank, Ranks};
+use rebalance::ExtentMoves;
 use removals::Removals;
 use roster::Roster;
 use std::collections::{BTreeMap, VecDeque};
@@ -140,6 +146,7 @@ pub struct Coordinator {
     growths: BTreeMap<Gid, Growth>,
     removals: Removals,
     copied: CopiedExtents,
+    moves: ExtentMoves,
     /// True if the journal takes no record of a request that can be refused.
     journal_is_full: bool,
     ranks: Ranks,
@@ -177,6 +184,7 @@ impl Coordinator {
             growths: BTreeMap::new(),
             removals: Removals::default(),
             copied: CopiedExtents::default(),
+            moves: ExtentMoves::default(),
             journal_is_full: false,
             ranks: Ranks::default(),
             ticked_ms: now_ms,
@@ -189,6 +197,7 @@ impl Coordinator {
             coordinator.take_up_holders(now_ms, gid);
             coordinator.want_ready(now_ms, gid);
         }
+        coordinator.resume_endings(now_ms);
         coordinator
     }
 
@@ -286,10 +295,18 @@ impl Coordinator {
     /// and when it came a coordinator knows that it stood still, and how long.
     pub fn next_deadline(&self) -> Option<u64> {
         let makes = self.growths.values().map(|growth| growth.since_ms.saturating_add(self.settings.make_ms)).min();
-        [self.next_look(), self.orders.deadline(), self.removals.deadline(), self.copied.deadline(), self.asks.deadline(), makes]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.next_look(),
+            self.orders.deadline(),
+            self.removals.deadline(),
+            self.copied.deadline(),
+            self.moves.deadline(),
+            self.asks.deadline(),
+            makes,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// When leases are looked at next.
@@ -426,6 +443,7 @@ impl Coordinator {
             Request::Remove { name } => self.remove(now_ms, key, &task.user, name),
             Request::Forget { node } => Step::Done(self.forget_lost(now_ms, &task.user, *node)),
             Request::Drain { node, wish } => Step::Done(self.drain(now_ms, *node, wish)),
+            Request::Rebalance(wish) => Step::Done(self.rebalance(now_ms, *wish)),
             Request::Status => Step::Done(Ok(Answer::Status(self.status()))),
             Request::Reserve { used, wanted } => Step::Done(self.reserve(key, task, *used, *wanted)),
             Request::RankEnded { job, rank, reason, died } => {

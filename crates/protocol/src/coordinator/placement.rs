@@ -30,7 +30,7 @@ pub(super) fn on_node(room: Room, len: u64) -> Result<Plan> {
 /// Puts `len` bytes over all nodes that have room for their share, in chunks.
 ///
 /// A node that cannot take an even share is left out and the others take more, until the shares fit. `turn` rotates where the first
-/// chunk goes, so that small regions do not all begin on one node.
+/// chunk goes, so that regions do not all begin on one node. A region of fewer chunks than nodes goes where most is free.
 pub(super) fn interleave(rooms: &[Room], chunk: u64, len: u64, turn: u64) -> Result<Plan> {
     let total = rooms.iter().map(|room| room.free).fold(0, u64::saturating_add);
     let full = Error::PoolFull { asked: len, free: total };
@@ -40,6 +40,9 @@ pub(super) fn interleave(rooms: &[Room], chunk: u64, len: u64, turn: u64) -> Res
     }
     let turn = turn.checked_rem(rooms.len() as u64).unwrap_or(0) as usize;
     rooms.rotate_left(turn);
+    if len.div_ceil(chunk) < rooms.len() as u64 {
+        rooms.sort_by_key(|room| std::cmp::Reverse(room.free));
+    }
     while !rooms.is_empty() {
         let count = (rooms.len() as u64).min(len.div_ceil(chunk));
         let used = &rooms[..count as usize];
@@ -94,6 +97,12 @@ mod tests {
     fn a_small_region_needs_no_more_nodes_than_chunks() {
         let plan = interleave(&rooms(&[1 << 20; 5]), 65536, 65537, 0).unwrap();
         assert_eq!(plan.parts, [(NodeId(0), 65536), (NodeId(1), 1)]);
+    }
+
+    #[test]
+    fn a_small_region_goes_where_most_is_free() {
+        let plan = interleave(&rooms(&[1 << 20, 3 << 20, 1 << 20, 2 << 20]), 4096, 2 * 4096, 0).unwrap();
+        assert_eq!(plan.parts, [(NodeId(1), 4096), (NodeId(3), 4096)]);
     }
 
     #[test]

@@ -9,6 +9,8 @@
 //!                                               resting
 //! ```
 //!
+//! The way back is that of `endings`.
+//!
 //! Readiness needs no record: a node that is ready answers commands as before, and answers a second order at once. Grants change with each
 //! order that is obeyed, so who opens the region meanwhile waits.
 
@@ -17,10 +19,9 @@ use super::orders::Pending;
 use super::records::{Record, RegionRecord};
 use super::roster::Phase;
 use super::settings::{MAKING_COUNT, REMAKE_MS};
-use crate::copies::{HolderSet, Term};
+use crate::copies::HolderSet;
 use crate::error::{Error, Result};
 use crate::id::{Gid, NodeId, Slot};
-use crate::placement::Extent;
 use crate::wire::control::{Order, ReportedExtent};
 use crate::wire::copies::CopiedExtent;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +43,11 @@ impl Readying {
     /// True if nodes make the region ready at this moment.
     pub fn is_under_way(&self, gid: Gid) -> bool {
         self.0.get(&gid).is_some_and(|region| !region.orders.is_empty())
+    }
+
+    /// True if the region is to be made ready.
+    pub fn has(&self, gid: Gid) -> bool {
+        self.0.contains_key(&gid)
     }
 
     /// The reason for which the last try failed.
@@ -73,11 +79,20 @@ impl Readying {
     }
 }
 
+/// The extents of a region by their homes.
+pub(super) fn homes_of(region: &RegionRecord) -> BTreeMap<NodeId, Vec<(CopiedExtent, Slot)>> {
+    let mut by_node: BTreeMap<NodeId, Vec<(CopiedExtent, Slot)>> = BTreeMap::new();
+    for (index, extent) in region.layout.extents().enumerate() {
+        let name = CopiedExtent { gid: region.gid, index: index as u32 };
+        by_node.entry(extent.node).or_default().push((name, extent.slot));
+    }
+    by_node
+}
+
 impl Coordinator {
     /// True if a region without holders is to have some: copies are asked for, or a node of it is drained.
     fn wants_ready(&self, region: &RegionRecord) -> bool {
-        let is_drained = |extent: &Extent| self.ledger.draining.contains_key(&extent.node);
-        region.holders.is_empty() && region.lost.is_empty() && (region.copies > 1 || region.layout.extents().any(is_drained))
+        region.holders.is_empty() && region.lost.is_empty() && (region.copies > 1 || self.has_leaving_home(region))
     }
 
     /// Notes the region, if it is to be made ready. A tick begins.
@@ -118,14 +133,15 @@ impl Coordinator {
         if self.growths.contains_key(&region.gid) {
             return Err(Error::BadUse { region: region.name.clone(), reason: "it grows at this moment".to_owned() });
         }
-        for home in region.layout.extents() {
+        for (index, home) in region.layout.extents().enumerate() {
+            let extent = CopiedExtent { gid: region.gid, index: index as u32 };
             if self.roster.phase(home.node) != Phase::Member {
                 return Err(Error::NodeLost { node: home.node, reason: "it is no member at present".to_owned() });
             }
-            if region.copies < 2 && !self.ledger.draining.contains_key(&home.node) {
+            if region.copies < 2 && !self.is_leaving(extent, home.node) {
                 continue;
             }
-            let rooms = self.rooms_of_copies(&[home.node]);
+            let rooms = self.rooms_of_copies(extent, &[home.node]);
             let most = rooms.iter().map(|room| room.free).max().unwrap_or(0);
             if self.best_for_copy(&[home.node], home.len, rooms.into_iter()).is_none() {
                 return Err(Error::PoolFull { asked: home.len, free: most });
@@ -136,24 +152,22 @@ impl Coordinator {
 
     /// Orders all nodes of a region to make its extents ready.
     fn order_ready(&mut self, now_ms: u64, region: &RegionRecord) -> BTreeMap<u64, NodeId> {
-        let mut by_node: BTreeMap<NodeId, Vec<(CopiedExtent, Slot)>> = BTreeMap::new();
-        for (index, extent) in region.layout.extents().enumerate() {
-            let name = CopiedExtent { gid: region.gid, index: index as u32 };
-            by_node.entry(extent.node).or_default().push((name, extent.slot));
-        }
         let order = |(node, extents)| {
-            let set = HolderSet { term: Term::FIRST, home: node, copies: BTreeSet::new() };
+            let set = Some(HolderSet::alone(node));
             (self.order(now_ms, node, Order::MakeReady { gid: region.gid, set, extents }), node)
         };
-        by_node.into_iter().map(order).collect()
+        homes_of(region).into_iter().map(order).collect()
     }
 
-    /// A node has made extents ready, or could not.
+    /// A node has made extents ready or ended that, or could not.
     pub(super) fn on_made_ready(&mut self, now_ms: u64, order: u64, pending: &Pending, result: Result<Vec<ReportedExtent>>) {
-        let Order::MakeReady { gid, extents, .. } = &pending.what else { return };
+        let Order::MakeReady { gid, set, extents } = &pending.what else { return };
         let result = result.and_then(|ready| self.check_ready(pending.node, *gid, extents, &ready).map(|()| ready));
         if let Some(seat) = self.roster.seat_mut(pending.node) {
             result.iter().flatten().for_each(|ready| seat.add_grants(ready));
+        }
+        if set.is_none() {
+            return self.on_ended(now_ms, order, *gid, result.is_ok());
         }
         let Some(region) = self.copied.readying.0.get_mut(gid) else { return };
         if region.orders.remove(&order).is_none() {
@@ -166,6 +180,7 @@ impl Coordinator {
         let takes = self.ledger.regions.get(gid).is_some_and(|region| region.holders.is_empty() && region.lost.is_empty());
         if is_ready && takes {
             self.copied.readying.0.remove(gid);
+            self.copied.endings.forget(*gid);
             self.record(Record::TakesCopies { gid: *gid });
             self.take_up_holders(now_ms, *gid);
             self.fit_copies(now_ms, *gid);

@@ -92,6 +92,16 @@ pub enum Record {
         /// The region.
         gid: Gid,
     },
+    /// Each extent of a region has one holder again, and none is to have copies. Its nodes are to end the order of writes.
+    EndsCopies {
+        /// The region.
+        gid: Gid,
+    },
+    /// All of them have.
+    CopiesEnded {
+        /// The region.
+        gid: Gid,
+    },
     /// The bytes of a region that lay on a node are gone.
     Lost {
         /// The region.

@@ -130,7 +130,7 @@ impl Coordinator {
         let is_busy = |growth: &Growth| growth.name == name;
         match self.ledger.region_named(name) {
             _ if self.growths.values().any(is_busy) => Ok(None),
-            Some(region) if self.copied.readying.is_under_way(region.gid) => Ok(None),
+            Some(region) if self.copied.is_changing(region.gid) => Ok(None),
             Some(region) => Ok(Some(region)),
             None => Err(unknown(name)),
         }
@@ -165,7 +165,7 @@ impl Coordinator {
             return Error::RegionLost { region: region.name.clone(), node: *node }.into();
         }
         let nodes: BTreeSet<NodeId> = region.layout.extents().map(|extent| extent.node).collect();
-        if self.waits_for_home(region) || self.copied.readying.is_under_way(region.gid) {
+        if self.waits_for_home(region) || self.copied.is_changing(region.gid) {
             return Step::Park;
         }
         for node in &nodes {

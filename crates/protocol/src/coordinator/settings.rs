@@ -6,6 +6,9 @@ use crate::limits;
 /// Copies that are made at once, of all extents of the pool, because making one takes bandwidth of two nodes. As many regions are made ready.
 pub(super) const MAKING_COUNT: usize = 16;
 
+/// Moves that one rebalancing has at most: the next one goes on.
+pub(super) const MOVE_COUNT: usize = 1000;
+
 /// Time to the next try to make a copy, to make a region ready, or to move a home.
 pub(super) const REMAKE_MS: u64 = limits::LEASE_MS;
 

@@ -14,7 +14,9 @@ use std::collections::BTreeSet;
 
 mod changes;
 mod copies;
+mod endings;
 mod readying;
+mod rebalance;
 mod removals;
 mod spills;
 

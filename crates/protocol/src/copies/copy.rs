@@ -106,6 +106,11 @@ impl<E: Clone> CopyLog<E> {
         self.state
     }
 
+    /// The term that it heard of last.
+    pub fn term(&self) -> Term {
+        self.term
+    }
+
     /// The last write that it has.
     pub fn last(&self) -> Position {
         self.last

@@ -17,6 +17,13 @@ pub struct HolderSet {
     pub copies: BTreeSet<NodeId>,
 }
 
+impl HolderSet {
+    /// The first set of an extent that one node holds.
+    pub fn alone(home: NodeId) -> HolderSet {
+        HolderSet { term: Term::FIRST, home, copies: BTreeSet::new() }
+    }
+}
+
 /// State of an extent's holders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HoldersState {

@@ -24,6 +24,7 @@
 //! | An update that a client sends again is not applied again, at no home | [`DoneCalls`]; the exploration has it |
 
 mod copy;
+mod digests;
 mod done;
 #[cfg(test)]
 mod explore;
@@ -34,6 +35,7 @@ mod home_states;
 mod writers;
 
 pub use copy::{CopyLog, CopyOutput};
+pub use digests::{Comparison, DifferentPage, DigestCall};
 pub use done::{DoneBefore, DoneCalls, Once, UpdateCall};
 pub use holders::{HolderOutput, HolderSet, Holders, HoldersState};
 pub use home::{HomeLog, HomeOutput};

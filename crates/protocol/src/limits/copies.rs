@@ -8,6 +8,12 @@ pub const COPY_COUNT_MAX: u8 = 3;
 /// Most ranges of a write that a home sends to copies: its list stays shorter than a stage.
 pub const WRITE_RANGE_COUNT_MAX: usize = 8192;
 
+/// Bytes of a page's digest, by which copies are compared.
+pub const DIGEST_LEN: usize = 16;
+
+/// Longest digests of one comparison.
+pub const DIGESTS_LEN_MAX: usize = super::STAGE_LEN / super::PAGE_LEN as usize * DIGEST_LEN;
+
 /// Highest number of a program's call.
 pub const CALL_NUMBER_MAX: u64 = (1 << 40) - 1;
 

@@ -142,14 +142,14 @@ pub enum Output {
         /// See [`Order::Make`].
         copied: Option<(CopiedExtent, HolderSet)>,
     },
-    /// Make extents ready for copies, and call [`Member::made_ready`]. A lost connection to the coordinator, or a new epoch, ends it undone.
+    /// Make extents ready for copies, or end that, and call [`Member::made_ready`]. A lost connection to the coordinator, or a new epoch, ends it undone.
     MakeReady {
         /// The order's number.
         order: u64,
         /// The region.
         gid: Gid,
-        /// Their first holders: this node alone.
-        set: HolderSet,
+        /// Their first holders: this node alone. See [`Order::MakeReady`].
+        set: Option<HolderSet>,
         /// Their names and slots.
         extents: Vec<(CopiedExtent, Slot)>,
     },

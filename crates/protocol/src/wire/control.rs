@@ -18,6 +18,8 @@ use crate::placement::{Layout, Placement};
 use crate::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use crate::wire::greeting::Sealing;
 use crate::wire::link::LinkSocket;
+pub use crate::wire::rebalance::WhyStays;
+use crate::wire::rebalance::{RebalanceStatus, RebalanceWish};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,6 +102,8 @@ pub enum Request {
         /// The wish.
         wish: DrainWish,
     },
+    /// Spreads the pool's bytes over its nodes again. Answered by [`Answer::Rebalance`].
+    Rebalance(RebalanceWish),
     /// Asks for descriptors of an extent on this node; answered by [`Answer::Files`] with them attached.
     Map {
         /// The extent's slot.
@@ -211,19 +215,6 @@ pub struct StayingRegion {
     pub why: WhyStays,
 }
 
-/// Reason for which a region does not move.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WhyStays {
-    /// Its nodes cannot make it ready for copies: the reason of one.
-    NotReady(String),
-    /// Bytes of it are lost.
-    Lost,
-    /// No other node has room for it.
-    NoRoom,
-    /// Programs have locks or groups at its bytes.
-    Locks,
-}
-
 /// Treatment of an existing region with the name of one to be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Existing {
@@ -281,6 +272,8 @@ pub enum Answer {
     Status(PoolStatus),
     /// To `Drain`.
     Drain(DrainStatus),
+    /// To `Rebalance`.
+    Rebalance(RebalanceStatus),
     /// To `Own`.
     Own(OwnStatus),
     /// To `Map`: the extent's bytes lie one after another in these files, whose descriptors come along.
@@ -850,13 +843,13 @@ pub enum Order {
         /// extent, which a home makes a copy.
         copied: Option<(CopiedExtent, HolderSet)>,
     },
-    /// Make extents ready for copies on other nodes, all or none: direct access ends, and their grants are new ones. The node is the home of
-    /// each.
+    /// Make extents ready for copies on other nodes, all or none: direct access ends. Or end that: programs may have direct access again. Their
+    /// grants are new ones. The node is the home of each.
     MakeReady {
         /// The region.
         gid: Gid,
-        /// Their first holders: the node alone.
-        set: HolderSet,
+        /// Their first holders: the node alone. `None` where they are to have no copies any more.
+        set: Option<HolderSet>,
         /// Their names and slots.
         extents: Vec<(CopiedExtent, Slot)>,
     },

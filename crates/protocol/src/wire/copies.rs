@@ -9,7 +9,7 @@
 
 use super::Malformed;
 use super::command::Op;
-use crate::copies::{DoneCalls, HolderSet, Once, Position, Term, UpdateCall};
+use crate::copies::{DigestCall, DoneCalls, HolderSet, Once, Position, Term, UpdateCall};
 use crate::heap::{HEAP_ANSWER_LEN, Heap, HeapCall};
 use crate::id::{Gid, NodeId};
 use crate::limits::{STAGE_LEN, WRITE_RANGE_COUNT_MAX};
@@ -151,7 +151,7 @@ pub enum ToCopy {
 }
 
 /// A copy's message to its home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromCopy {
     /// The copy has all writes up to one.
     Has {
@@ -159,6 +159,16 @@ pub enum FromCopy {
         term: Term,
         /// The last one.
         position: Position,
+    },
+    /// Digests that the home asked for in its writes.
+    Digests {
+        /// The home's term.
+        term: Term,
+        /// The place of the call among the writes.
+        position: Position,
+        /// The digests.
+        #[serde(with = "crate::packed_bytes")]
+        digests: Vec<u8>,
     },
     /// A range has come; the next one may follow.
     Took {
@@ -186,25 +196,39 @@ pub struct ExtentWrite {
     pub operand: Vec<u8>,
     /// The call that it is a part of, where it must not be done twice.
     pub once: Option<Once>,
-    /// A call on the region's heap. It comes with a put of no bytes.
-    pub heap: Option<HeapCall>,
+    /// A call that has its place among the writes. It comes with a put of no bytes.
+    pub call: Option<ExtentCall>,
+}
+
+/// A call that all holders of an extent carry out at one place in the order of its writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ExtentCall {
+    /// On the heap of the region, which begins in the extent.
+    Heap(HeapCall),
+    /// The digests of some pages.
+    Digests(DigestCall),
 }
 
 impl ExtentWrite {
     /// A put of bytes.
     pub fn put(ranges: Vec<(u64, u64)>, operand: Vec<u8>) -> ExtentWrite {
-        ExtentWrite { op: Op::Put, ranges, operand, once: None, heap: None }
+        ExtentWrite { op: Op::Put, ranges, operand, once: None, call: None }
     }
 
     /// A call on the heap of the region, which begins in the extent.
     pub fn heap(call: HeapCall, once: Option<UpdateCall>) -> ExtentWrite {
         let once = once.map(|call| Once { call, at: 0 });
-        ExtentWrite { once, heap: Some(call), ..ExtentWrite::put(Vec::new(), Vec::new()) }
+        ExtentWrite { once, ..ExtentWrite::call(ExtentCall::Heap(call)) }
+    }
+
+    /// A call on the extent.
+    pub fn call(call: ExtentCall) -> ExtentWrite {
+        ExtentWrite { call: Some(call), ..ExtentWrite::put(Vec::new(), Vec::new()) }
     }
 
     /// True if it must not be done twice.
     pub fn is_once(&self) -> bool {
-        self.op.is_once() || self.heap.is_some()
+        self.op.is_once() || matches!(self.call, Some(ExtentCall::Heap(_)))
     }
 
     /// The write without its first `len` bytes, which were done: whole elements.
@@ -228,19 +252,26 @@ impl ExtentWrite {
 
     /// Bytes of all ranges; of a call on a heap, those of its answer.
     pub fn len_bytes(&self) -> u64 {
-        if self.heap.is_some() {
-            return HEAP_ANSWER_LEN;
+        match self.call {
+            Some(ExtentCall::Heap(_)) => HEAP_ANSWER_LEN,
+            Some(ExtentCall::Digests(_)) => 0,
+            None => self.ranges.iter().map(|(_, len)| *len).fold(0, u64::saturating_add),
         }
-        self.ranges.iter().map(|(_, len)| *len).fold(0, u64::saturating_add)
     }
 
     /// Refuses a write that no home sends: beyond the extent, or with an operand of another length than its ranges.
     ///
     /// **Errors**: [`Malformed`], with the reason.
     pub fn check(&self, extent_len: u64) -> Result<(), Malformed> {
-        if self.heap.is_some() {
-            let is_bare = self.op == Op::Put && self.ranges.is_empty() && self.operand.is_empty();
-            return if is_bare { Ok(()) } else { Err(Malformed("a call on a heap that also writes")) };
+        if let Some(call) = &self.call {
+            if self.op != Op::Put || !self.ranges.is_empty() || !self.operand.is_empty() {
+                return Err(Malformed("a call on an extent that also writes"));
+            }
+            return match call {
+                ExtentCall::Heap(_) => Ok(()),
+                ExtentCall::Digests(_) if self.once.is_some() => Err(Malformed("digests that count once")),
+                ExtentCall::Digests(call) => call.check(extent_len),
+            };
         }
         let (op, len) = (self.op, self.len_bytes());
         if !op.writes() || !matches!(op, Op::Put | Op::Update(_) | Op::Fetch(_) | Op::CompareAndSwap(_)) {
@@ -274,7 +305,7 @@ mod tests {
     use crate::wire::command::Update;
 
     fn entry(op: Op, ranges: &[(u64, u64)], operand_len: usize) -> ExtentWrite {
-        ExtentWrite { op, ranges: ranges.to_vec(), operand: vec![1; operand_len], once: None, heap: None }
+        ExtentWrite { op, ranges: ranges.to_vec(), operand: vec![1; operand_len], once: None, call: None }
     }
 
     #[test]
@@ -315,10 +346,14 @@ mod tests {
         ];
         assert!(bad.iter().all(|entry| entry.check(4096).is_err()));
         let call = HeapCall { region_len: u64::MAX, wish: HeapWish::Free { offset: u64::MAX } };
-        let with_heap = |entry| ExtentWrite { heap: Some(call), ..entry };
+        let digests = DigestCall { offset: 0, len: 4096, seed: [0; 16], drops: true };
         assert_eq!(ExtentWrite::heap(call, None).check(4096), Ok(()));
+        assert_eq!(ExtentWrite::call(ExtentCall::Digests(digests)).check(4096), Ok(()));
+        assert!(ExtentWrite::call(ExtentCall::Digests(digests)).check(4095).is_err());
         for entry in [entry(Op::Put, &[(0, 8)], 8), entry(Op::Put, &[], 8), entry(Op::Get, &[], 0)] {
-            assert!(with_heap(entry).check(4096).is_err());
+            for call in [ExtentCall::Heap(call), ExtentCall::Digests(digests)] {
+                assert!(ExtentWrite { call: Some(call), ..entry.clone() }.check(4096).is_err());
+            }
         }
     }
 

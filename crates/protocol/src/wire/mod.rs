@@ -19,9 +19,10 @@ pub mod look;
 pub mod main_memory;
 pub mod page;
 pub mod queue;
+pub mod rebalance;
 pub mod sync;
 
 /// Version of everything in this module; builds with another one are refused at the greeting.
-pub const VERSION: u32 = 20;
+pub const VERSION: u32 = 21;
 
 pub use crate::malformed::Malformed;

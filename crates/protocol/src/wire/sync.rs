@@ -5,9 +5,13 @@
 //! that they came on and that number. When the connection ends they end with it, so a request that is repeated on another connection
 //! takes nothing twice.
 
+mod word;
+
+pub use word::{Wait, WaitedWord, Word};
+
 use super::carried::{BroughtPages, Carried, ExtentAddress};
 use super::queue::{ArrayAt, QueueRequest};
-use crate::copies::UpdateCall;
+use crate::copies::{Comparison, DigestCall, UpdateCall};
 use crate::entry::{DataGrant, Publication, Stamp};
 use crate::heap::HeapCall;
 use crate::id::{Grant, JobId, PartyName, Slot};
@@ -143,6 +147,16 @@ pub enum SyncRequest {
         /// The block's first byte in the region.
         offset: u64,
     },
+    /// Compares copies of an extent with their home, at the home; answered by [`SyncAnswer::Compared`]. An extent without copies has none to
+    /// compare.
+    Compare {
+        /// The extent's slot.
+        slot: Slot,
+        /// The right to read it; to write it, where copies that differ are dropped.
+        grant: Grant,
+        /// The pages.
+        call: DigestCall,
+    },
     /// Gives up waiting for a lock, whether or not it was granted meanwhile. Answered by [`SyncAnswer::Done`]. If it was not granted,
     /// [`Error::NotInTime`](crate::Error::NotInTime) answers the request before.
     Withdraw {
@@ -160,6 +174,11 @@ pub enum SyncRequest {
 }
 
 impl SyncRequest {
+    /// True if it takes a block or gives one back.
+    pub fn changes_heap(&self) -> bool {
+        matches!(self, SyncRequest::Heap { .. })
+    }
+
     /// True if it must not be carried out twice. The next home knows a numbered call by itself.
     pub fn is_once(&self) -> bool {
         !matches!(
@@ -167,6 +186,7 @@ impl SyncRequest {
             SyncRequest::Arrive(Party::Rank(_), None)
                 | SyncRequest::AwaitDeath { .. }
                 | SyncRequest::BlockLen { .. }
+                | SyncRequest::Compare { .. }
                 | SyncRequest::Heap { once: Some(_), .. }
         )
     }
@@ -258,6 +278,8 @@ pub enum SyncAnswer {
         /// In bytes.
         len: u64,
     },
+    /// Copies were compared.
+    Compared(Box<Comparison>),
     /// A place in a group.
     Joined {
         /// The number of its group instance.
@@ -279,114 +301,6 @@ pub enum SyncAnswer {
         /// Their numbers, and zeros.
         queues: [u64; QUEUE_READY_COUNT_MAX],
     },
-}
-
-/// A word of an extent, and what is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WaitedWord {
-    /// The extent's slot.
-    pub slot: Slot,
-    /// The right to read it.
-    pub grant: Grant,
-    /// The word's first byte in the extent; a multiple of its length.
-    pub offset: u64,
-    /// The condition to wait for.
-    pub until: Wait,
-}
-
-/// A word of a region, with its length and sign. It is little-endian, at an offset that is a multiple of the length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Word {
-    /// 4 bytes, unsigned.
-    U32(u32),
-    /// 8 bytes, unsigned.
-    U64(u64),
-    /// 2 bytes, unsigned.
-    U16(u16),
-    /// 2 bytes, signed.
-    I16(i16),
-    /// 4 bytes, signed.
-    I32(i32),
-    /// 8 bytes, signed.
-    I64(i64),
-}
-
-impl Word {
-    /// Its length in bytes.
-    pub fn len(self) -> u64 {
-        match self {
-            Word::U16(_) | Word::I16(_) => 2,
-            Word::U32(_) | Word::I32(_) => 4,
-            Word::U64(_) | Word::I64(_) => 8,
-        }
-    }
-
-    /// Always false: a word has bytes.
-    pub fn is_empty(self) -> bool {
-        false
-    }
-
-    fn value(self) -> i128 {
-        match self {
-            Word::U16(value) => value.into(),
-            Word::U32(value) => value.into(),
-            Word::U64(value) => value.into(),
-            Word::I16(value) => value.into(),
-            Word::I32(value) => value.into(),
-            Word::I64(value) => value.into(),
-        }
-    }
-
-    /// Value of the bytes of a word of this kind, which `seen` begins with.
-    fn of_its_kind(self, seen: u64) -> i128 {
-        match self {
-            Word::U16(_) => (seen as u16).into(),
-            Word::U32(_) => (seen as u32).into(),
-            Word::U64(_) => seen.into(),
-            Word::I16(_) => (seen as i16).into(),
-            Word::I32(_) => (seen as i32).into(),
-            Word::I64(_) => (seen as i64).into(),
-        }
-    }
-}
-
-/// Condition on a word. Words are compared as their kind says: signed or unsigned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Wait {
-    /// Equal to this.
-    Equal(Word),
-    /// Not equal to this.
-    NotEqual(Word),
-    /// At least this.
-    AtLeast(Word),
-    /// At most this.
-    AtMost(Word),
-    /// More than this.
-    Greater(Word),
-    /// Less than this.
-    Less(Word),
-}
-
-impl Wait {
-    /// The word that is compared with.
-    pub fn word(self) -> Word {
-        use Wait::*;
-        let (Equal(word) | NotEqual(word) | AtLeast(word) | AtMost(word) | Greater(word) | Less(word)) = self;
-        word
-    }
-
-    /// True if a word that was `seen` is as wanted.
-    pub fn is_met(self, seen: u64) -> bool {
-        let (seen, wanted) = (self.word().of_its_kind(seen), self.word().value());
-        match self {
-            Wait::Equal(_) => seen == wanted,
-            Wait::NotEqual(_) => seen != wanted,
-            Wait::AtLeast(_) => seen >= wanted,
-            Wait::AtMost(_) => seen <= wanted,
-            Wait::Greater(_) => seen > wanted,
-            Wait::Less(_) => seen < wanted,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -460,34 +374,6 @@ mod tests {
             let bytes = control::encode(&longest);
             assert!(bytes.len() as u64 <= SYNC_LEN_MAX, "{} bytes", bytes.len());
             assert_eq!(control::decode(&bytes), Ok(longest));
-        }
-    }
-
-    #[test]
-    fn a_word_is_met_as_its_name_says() {
-        let word = Word::U32(7);
-        let met = |until: Wait| [6, 7, 8].map(|seen| until.is_met(seen));
-        assert_eq!(met(Wait::Equal(word)), [false, true, false]);
-        assert_eq!(met(Wait::NotEqual(word)), [true, false, true]);
-        assert_eq!(met(Wait::AtLeast(word)), [false, true, true]);
-        assert_eq!(met(Wait::AtMost(word)), [true, true, false]);
-        assert_eq!(met(Wait::Greater(word)), [false, false, true]);
-        assert_eq!(met(Wait::Less(word)), [true, false, false]);
-    }
-
-    #[test]
-    fn a_word_with_a_sign_is_compared_by_it() {
-        for (len, zero_signed, zero_unsigned, one) in [
-            (2, Word::I16(0), Word::U16(0), Word::I16(-1)),
-            (4, Word::I32(0), Word::U32(0), Word::I32(-1)),
-            (8, Word::I64(0), Word::U64(0), Word::I64(-1)),
-        ] {
-            // A word of all ones, as it is loaded: without the bytes behind it.
-            let ones = u64::MAX >> (64 - 8 * len);
-            assert_eq!((zero_signed.len(), one.len()), (len, len));
-            assert!(Wait::Less(zero_signed).is_met(ones) && !Wait::Greater(zero_signed).is_met(ones));
-            assert!(Wait::Greater(zero_unsigned).is_met(ones) && !Wait::Less(zero_unsigned).is_met(ones));
-            assert!(Wait::Equal(one).is_met(ones) && Wait::AtLeast(one).is_met(ones) && !Wait::AtMost(one).is_met(0));
         }
     }
 }

@@ -31,7 +31,7 @@ impl Cluster {
     pub(super) fn take(&mut self, at: ProcessLife, outputs: Vec<Output<PageVectors>>) -> Check {
         for output in outputs {
             match output {
-                Output::Copies(CopyOutput::Applied { asker, outcome }) => self.on_applied(at, asker, outcome),
+                Output::Copies(CopyOutput::Applied { asker, outcome }) => self.on_applied(at, asker, outcome)?,
                 Output::Copies(CopyOutput::Say { extent, message }) => self.say(at, extent, message)?,
                 Output::Copies(CopyOutput::Wire(output)) => self.do_wire(at, output),
                 Output::Sync(output) => self.take_of_locks(at, output)?,

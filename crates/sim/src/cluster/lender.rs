@@ -60,7 +60,7 @@ impl Lender {
             self.extents.insert(slot, extent);
             let bytes = SimExtent::new(gid, slot, *len, self.is_late);
             if is_copied {
-                bytes.take_copies();
+                bytes.set_copied(true);
             }
             self.bytes.insert(slot, bytes);
             made.push(extent);
@@ -84,14 +84,14 @@ impl Lender {
         self.closed.clear();
     }
 
-    /// Makes extents ready for copies: their grants are new ones. Says of each whether it was not ready before. `None` where one is gone.
-    pub fn make_ready(&mut self, slots: impl Iterator<Item = Slot>) -> Option<Vec<(ReportedExtent, bool)>> {
+    /// Makes extents ready for copies, or ends that: their grants are new ones. Says of each whether it has changed. `None` where one is gone.
+    pub fn make_ready(&mut self, slots: impl Iterator<Item = Slot>, is_ready: bool) -> Option<Vec<(ReportedExtent, bool)>> {
         let mut ready = Vec::new();
         for slot in slots {
             self.closed.remove(&slot);
             let bytes = self.bytes.get(&slot)?.clone();
-            let is_new = !bytes.is_copied();
-            bytes.take_copies();
+            let is_new = bytes.is_copied() != is_ready;
+            bytes.set_copied(is_ready);
             self.renew(slot);
             ready.push((*self.extents.get(&slot)?, is_new));
         }

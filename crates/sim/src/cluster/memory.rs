@@ -37,9 +37,9 @@ impl SimExtent {
         SimExtent { slot, bytes, faults: Rc::new(Faults { is_late, ..Faults::default() }) }
     }
 
-    /// Other nodes may have copies from here on.
-    pub fn take_copies(&self) {
-        self.faults.is_copied.set(true);
+    /// Other nodes may have copies from here on, or have none any more.
+    pub fn set_copied(&self, is_copied: bool) {
+        self.faults.is_copied.set(is_copied);
     }
 
     /// True if other nodes may have copies.

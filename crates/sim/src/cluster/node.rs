@@ -40,17 +40,28 @@ impl Cluster {
         let refuses = self.is_rough && self.dice.chance(200);
         let Some(process) = self.process(at) else { return Ok(()) };
         let Some(place) = process.readying.iter().position(|ready| ready.order == order) else { return Ok(()) };
+        let first = process.readying[place].extents.first();
+        let waits = process.readying[..place].iter().any(|before| before.extents.first() == first);
+        if waits {
+            // Orders on one region are carried out in turn.
+            self.at(10, Event::Quiet { at, order });
+            return Ok(());
+        }
         let ReadyOrder { set, extents, .. } = process.readying.remove(place);
         let slots = extents.iter().map(|(_, slot)| *slot);
-        let ready = if refuses { None } else { process.lender.make_ready(slots) };
+        let ready = if refuses { None } else { process.lender.make_ready(slots, set.is_some()) };
         let Some(ready) = ready else {
             process.lender.reopen();
             process.member.made_ready(order, Err(not_ready()));
             return self.drain_node(at.0);
         };
-        self.count("extents made ready for copies");
-        for ((extent, slot), _) in extents.into_iter().zip(&ready).filter(|(_, (_, is_new))| *is_new) {
-            self.tell(at, CopyInput::Made { extent, set: set.clone(), order, slot })?;
+        self.count(if set.is_some() { "extents made ready for copies" } else { "extents that have no copies any more" });
+        for ((extent, slot), (_, is_new)) in extents.into_iter().zip(&ready) {
+            match &set {
+                Some(set) => self.tell(at, CopyInput::Made { extent, set: set.clone(), order, slot })?,
+                None if *is_new => self.tell(at, CopyInput::Ended { extent })?,
+                None => {}
+            }
         }
         let reports: Vec<ReportedExtent> = ready.into_iter().map(|(report, _)| report).collect();
         let Some(process) = self.process(at) else { return Ok(()) };

@@ -51,8 +51,8 @@ pub(crate) struct Process {
     pub reports: BTreeMap<u64, (usize, usize)>,
     /// Programs that open their regions here, by request.
     pub opens: BTreeMap<u64, Opener>,
-    /// Commands on words that wait for their write: by link, the program and its request.
-    pub writes: BTreeMap<u64, (usize, u64)>,
+    /// Commands on words that wait for their write, by link.
+    pub writes: BTreeMap<u64, LinkUse>,
     /// Extents that are made ready for copies when commands under way have ended.
     pub readying: Vec<ReadyOrder>,
     /// Copies that homes here want dropped.
@@ -66,8 +66,23 @@ pub(crate) struct Process {
 #[derive(Clone, Debug)]
 pub(crate) struct ReadyOrder {
     pub order: u64,
-    pub set: HolderSet,
+    /// The first holders; `None` where the extents are ready no more.
+    pub set: Option<HolderSet>,
     pub extents: Vec<(CopiedExtent, Slot)>,
+}
+
+/// The request of a link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LinkUse {
+    /// An addition.
+    Adds {
+        /// Its program.
+        program: usize,
+        /// Number of the request.
+        number: u64,
+    },
+    /// A comparison of copies.
+    Compares,
 }
 
 /// A program that opens a region.

@@ -3,20 +3,20 @@
 //! An addition is one write of two words: the word itself, and a count of the program's additions. It answers with the value before it, and
 //! counts once. A program opens its region by any node of the pool, and sends its requests to the home that it is told of.
 
-use super::process::{Opener, ProcessLife, address};
+use super::process::{LinkUse, Opener, ProcessLife, address};
 use super::{Cluster, Defect, Event, Terms};
 use crate::check::{Check, check};
 use hanare_home::{Bytes, Memory};
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::coordinator::{AskKey, RegionRecord};
-use hanare_protocol::copies::{HoldersState, Once, UpdateCall};
+use hanare_protocol::copies::{Comparison, DigestCall, HoldersState, Once, UpdateCall};
 use hanare_protocol::element::{Element, Operator};
-use hanare_protocol::id::{ClientId, Grant, Rights, Slot, User};
+use hanare_protocol::id::{ClientId, Gid, Grant, Rights, Slot, User};
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::placement::Placement;
 use hanare_protocol::wire::command::{Op, Update};
-use hanare_protocol::wire::control::{Answer, Changes, Existing, RegionView, Request};
-use hanare_protocol::wire::copies::ExtentWrite;
+use hanare_protocol::wire::control::{Answer, Changes, Existing, RegionView, Request, decode};
+use hanare_protocol::wire::copies::{ExtentCall, ExtentWrite};
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeSet;
 
@@ -115,7 +115,7 @@ fn count_at(program: usize) -> u64 {
 fn addition(word: usize, program: usize, once: Option<Once>) -> ExtentWrite {
     let op = Op::Fetch(Update { operator: Operator::Add, element: Element::U64, is_same: true });
     let ranges = vec![(word_at(word), 8), (count_at(program), 8)];
-    ExtentWrite { op, ranges, operand: 1u64.to_le_bytes().to_vec(), once, heap: None }
+    ExtentWrite { op, ranges, operand: 1u64.to_le_bytes().to_vec(), once, call: None }
 }
 
 impl Cluster {
@@ -230,7 +230,11 @@ impl Cluster {
         };
         if !request.is_addition {
             self.answer_word(program, number, extent.word(word_at(request.word)));
-            return Ok(());
+            if !extent.is_copied() || !self.dice.chance(5_000) {
+                return Ok(());
+            }
+            let call = ExtentCall::Digests(self.any_digests());
+            return self.write_extent(at, (Bytes::gid(&extent), slot), ExtentWrite::call(call), LinkUse::Compares);
         }
         let (call_number, is_repeat) = (this.additions, this.has_asked);
         let is_done = extent.word(count_at(program)) >= call_number;
@@ -253,21 +257,43 @@ impl Cluster {
             let olds = extent.apply_early(&write);
             self.answer_word(program, number, old_of(&olds));
         }
+        self.write_extent(at, (Bytes::gid(&extent), slot), write, LinkUse::Adds { program, number })
+    }
+
+    /// A home gets a write, or a call in the order of writes.
+    fn write_extent(&mut self, at: ProcessLife, place: (Gid, Slot), write: ExtentWrite, usage: LinkUse) -> Check {
         self.words.links += 1;
-        let (link, place) = (self.words.links, (Bytes::gid(&extent), slot));
+        let (link, now_ms) = (self.words.links, self.now_ms);
         let Some(process) = self.process(at) else { return Ok(()) };
-        process.writes.insert(link, (program, number));
+        process.writes.insert(link, usage);
         let outputs = process.served.write(now_ms, (link, place), write, &process.lender);
         self.take(at, outputs)?;
         self.drain_node(at.0)
     }
 
-    /// A write was done by all copies and the home, or was not.
-    pub(super) fn on_applied(&mut self, at: ProcessLife, link: u64, outcome: Result<Vec<u8>>) {
+    /// Digests of some pages.
+    fn any_digests(&mut self) -> DigestCall {
+        let range = self.dice.below(REGION_LEN.div_ceil(STAGE_LEN as u64));
+        let offset = range * STAGE_LEN as u64;
+        let seed = [self.dice.below(u64::MAX), self.dice.below(u64::MAX)].map(u64::to_le_bytes);
+        let seed = std::array::from_fn(|at| seed[at / 8][at % 8]);
+        DigestCall { offset, len: (REGION_LEN - offset).min(STAGE_LEN as u64), seed, drops: false }
+    }
+
+    /// A write was done by all copies and the home, or was not. Copies never differ from their home.
+    pub(super) fn on_applied(&mut self, at: ProcessLife, link: u64, outcome: Result<Vec<u8>>) -> Check {
         let asked = self.process(at).and_then(|process| process.writes.remove(&link));
-        if let (Some((program, number)), Ok(olds), false) = (asked, outcome, self.has(Defect::ApplyFirst)) {
-            self.answer_word(program, number, old_of(&olds));
+        let (Some(usage), Ok(bytes)) = (asked, outcome) else { return Ok(()) };
+        match usage {
+            LinkUse::Adds { .. } if self.has(Defect::ApplyFirst) => {}
+            LinkUse::Adds { program, number } => self.answer_word(program, number, old_of(&bytes)),
+            LinkUse::Compares => {
+                let found: Comparison = decode(&bytes).map_err(|malformed| malformed.0.to_owned())?;
+                check(found.pages.is_empty(), || format!("copies differ from their home at {at:?}: {found:?}"))?;
+                self.count(if found.compared.is_empty() { "comparisons without copies" } else { "comparisons of copies" });
+            }
         }
+        Ok(())
     }
 
     /// A home answers.

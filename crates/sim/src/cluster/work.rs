@@ -11,6 +11,7 @@ use hanare_protocol::id::{NodeId, Rights, User};
 use hanare_protocol::limits::ANSWER_MS;
 use hanare_protocol::placement::Placement;
 use hanare_protocol::wire::control::{Answer, Changes, DrainWish, Existing, Made, RegionView, Request, Which};
+use hanare_protocol::wire::rebalance::RebalanceWish;
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeSet;
 
@@ -50,7 +51,8 @@ fn request(dice: &mut Dice, nodes: u64, copies: &[u8], drains: bool) -> Request 
         69..=79 => Request::Resize { name, len },
         80..=82 => Request::Alter { name, changes: Changes { copies: Some(dice.pick(copies)), ..Changes::default() } },
         83 if drains => Request::Drain { node: NodeId(dice.below(nodes) as u32), wish: DrainWish::Begin { to: BTreeSet::new() } },
-        84..=86 => Request::Drain { node: NodeId(dice.below(nodes) as u32), wish: DrainWish::Stop },
+        84 if drains => Request::Rebalance(RebalanceWish::Begin { with_local: true }),
+        85..=86 => Request::Drain { node: NodeId(dice.below(nodes) as u32), wish: DrainWish::Stop },
         _ => Request::Remove { name },
     }
 }

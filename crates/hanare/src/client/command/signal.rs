@@ -63,7 +63,11 @@ impl Region {
     /// The other node that has all of a range inside the region. `None` if there are several, or it is reached without a message.
     fn only_node(&self, offset: u64, len: u64) -> Option<NodeId> {
         let way = self.way();
-        let mut nodes = parts(way.routes(), Strided::contiguous(offset, len)).map(|part| way.routes().extent(part.extent).node);
+        if way.is_flat() {
+            return None;
+        }
+        let today = self.extents_today();
+        let mut nodes = parts(way.routes(), Strided::contiguous(offset, len)).map(|part| today[part.extent].0.node);
         let first = nodes.next().filter(|node| *node != self.here())?;
         nodes.all(|node| node == first).then_some(first)
     }

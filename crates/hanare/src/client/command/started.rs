@@ -154,7 +154,7 @@ impl StartedCommands<'_> {
             reopen(commands, &mut regions, error)
         })?;
         while !is_done {
-            rounds.learn(|| repetition(commands, &regions));
+            rounds.learn(|| repetition(commands, &regions))?;
             match open(commands, &mut regions) {
                 // The coordinator names the home, so it is waited for.
                 Err(Error::NoCoordinator { .. } | Error::Timeout { .. }) if rounds.may_wait() => continue,

@@ -44,7 +44,8 @@ pub use set::QueueSet;
 pub use watch::QueueEvent;
 pub use writer::WritePort;
 
-use super::pool::{CreateOptions, Pool};
+use super::create_options::CreateOptions;
+use super::pool::Pool;
 use super::region::Region;
 use hanare_protocol::id::User;
 use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, QueueForm, READER_AT, SPILLED_AT, TAIL_AT, Unit};
@@ -116,7 +117,8 @@ impl Pool {
     ///
     /// FEATURE: VQ-F3 VQ-F4
     pub fn create_queues(&self, name: &str, count: u64, form: &QueueForm, options: &CreateOptions) -> Result<Queues> {
-        let region = self.create(name, form.array_len(count)?, options)?;
+        let options = CreateOptions { copies: options.copies.max(1), ..options.clone() };
+        let region = self.create(name, form.array_len(count)?, &options)?;
         let made = check_placement(&region).and_then(|()| region.put(0, &form.encode(count)));
         if let Err(error) = made {
             drop(region);

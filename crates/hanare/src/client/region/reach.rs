@@ -5,9 +5,9 @@
 
 use super::Region;
 use crate::client::attachment::{DirectHold, Life};
-use crate::client::mapping::{FilesHere, fetch_files, map_extent};
+use crate::client::mapping::{fetch_files, map_extent};
 use hanare_memory::{Mapping, Window};
-use hanare_protocol::id::Gid;
+use hanare_protocol::id::{Gid, Grant};
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::page::direct_access::Right;
 use hanare_protocol::placement::Routes;
@@ -21,6 +21,8 @@ use std::sync::{PoisonError, RwLockWriteGuard};
 pub(super) struct MappedExtents {
     /// Mappings stay until the handle is dropped. Other threads may be at work there when the node takes the right back.
     mappings: Vec<Option<Mapping>>,
+    /// The grants by which they were made. Memory that is granted anew may be other memory: the extent may have moved, and come back.
+    grants: Vec<Option<Grant>>,
     right: Right,
     /// The life of the node that they are of, and mappings of those before.
     life: u64,
@@ -33,7 +35,14 @@ impl MappedExtents {
     /// No mappings yet, of `count` extents.
     pub fn new(count: usize, life: &Life, gid: Gid) -> MappedExtents {
         let right = Right::new(count, life.thread_slots.words().generation(gid.0));
-        MappedExtents { mappings: (0..count).map(|_| None).collect(), right, life: life.number, old: Vec::new(), hold: None }
+        MappedExtents {
+            mappings: (0..count).map(|_| None).collect(),
+            grants: vec![None; count],
+            right,
+            life: life.number,
+            old: Vec::new(),
+            hold: None,
+        }
     }
 
     /// Takes note of rights that were taken back, and of another life of the node. That one has none of this memory. Says if either was so.
@@ -227,9 +236,12 @@ impl Region {
             return Ok(Some(self.window(extent, mapping)));
         }
         drop(mapped);
-        let at = self.routes().extent(extent);
         // A plain store would be a byte that copies do not have.
-        if at.node != self.shared.node || self.copies() > 1 {
+        if self.copies() > 1 {
+            return Ok(None);
+        }
+        let (at, _) = self.extent_today(extent);
+        if at.node != self.shared.node {
             return Ok(None);
         }
         if at.len < SMALL_REGION_LEN && self.uses.fetch_add(1, Ordering::Relaxed) < BUSY_USES {
@@ -258,7 +270,8 @@ impl Region {
         // Held before the node is asked: another handle that goes meanwhile must not give back what is given now.
         self.mapped_to_change().hold.get_or_insert_with(|| DirectHold::new(&self.shared, self.gid, false));
         let (life, asked) = (self.shared.life().number, self.shared.life().thread_slots.words().generation(self.gid.0));
-        let files = match self.files(extent) {
+        let (at, grant) = self.extent_today(extent);
+        let files = match fetch_files(&self.shared, &at, grant, false) {
             // The command goes by a message, which asks for the grants of today. This thread is at work, and a node may wait for it.
             Err(Error::GrantRefused { .. }) => return Ok(None),
             other => other?,
@@ -267,8 +280,10 @@ impl Region {
         if mapped.life != life {
             return Ok(None);
         }
-        if mapped.mappings[extent].is_none() {
-            mapped.mappings[extent] = Some(map_extent(self.routes().extent(extent), &files, self.rights)?);
+        if mapped.mappings[extent].is_none() || mapped.grants[extent] != Some(grant) {
+            let before = mapped.mappings[extent].replace(map_extent(&at, &files, self.rights)?);
+            mapped.old.extend(before);
+            mapped.grants[extent] = Some(grant);
         }
         let counts = mapped.right.open(extent, asked);
         let Some(mapping) = mapped.mappings[extent].as_ref().filter(|_| counts) else { return Ok(None) };
@@ -285,9 +300,5 @@ impl Region {
         let len = self.routes().extent(extent).len;
         // SAFETY: all of it is mapped; windows of it are used only while the region, which keeps it, is borrowed.
         unsafe { mapping.window() }.slice(0, len as usize)
-    }
-
-    fn files(&self, extent: usize) -> Result<FilesHere> {
-        fetch_files(&self.shared, self.routes().extent(extent), self.grant(extent), false)
     }
 }

@@ -440,6 +440,7 @@ impl ServiceLoop {
                 ToService::Dialed { address, link } => self.dialed(&address, link),
                 ToService::Wired { role, node, is_ours, link } => self.wired(role, (node, is_ours), link),
                 ToService::Copied { extent, set, order, slot } => self.tell_home(CopyInput::Made { extent, set, order, slot }),
+                ToService::CopiesEnd { extent } => self.tell_home(CopyInput::Ended { extent }),
                 ToService::Holder { extent, nodes, message } => self.tell_home(CopyInput::Holder { extent, nodes, message }),
                 ToService::LinkSocket { client, door, socket } => self.open_door(client, door, socket),
                 ToService::HandOver(greeted) => self.hand_over(*greeted),

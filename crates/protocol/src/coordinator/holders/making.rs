@@ -19,7 +19,8 @@ impl Coordinator {
         // A region that has lost bytes is opened by nobody. Its home may be a later life of the last holder.
         let is_lost = self.ledger.regions.get(&extent.gid).is_some_and(|region| !region.lost.is_empty());
         let is_home_there = self.roster.phase(set.home) == Phase::Member && !is_lost;
-        let node = self.best_for_copy(&holders, len, self.rooms_of_copies(&holders).into_iter()).filter(|_| is_home_there);
+        let node =
+            self.best_for_copy(&holders, len, self.rooms_of_copies(extent, &holders).into_iter()).filter(|_| is_home_there);
         let remade = node.map(|node| {
             let what = Order::Make { gid: extent.gid, lens: vec![len], copied: Some((extent, set)) };
             let (epoch, order) = (self.epoch(node), self.order(now_ms, node, what));

@@ -102,15 +102,15 @@ impl Homes {
     /// has one of its own, because another node may become its home.
     pub fn new(region: &Region, is_used: &[bool]) -> Homes {
         let mut homes: Vec<(NodeId, usize)> = Vec::new();
-        let mut target = |(number, extent): (usize, &Extent)| {
+        let mut target = |(number, (extent, grant)): (usize, (Extent, Grant))| {
             let known = homes.iter().position(|(node, _)| *node == extent.node).filter(|_| region.copies() == 1);
             let home = known.unwrap_or(homes.len());
             if known.is_none() && is_used[number] {
                 homes.push((extent.node, number));
             }
-            Target::new(home, extent, region.grant(number))
+            Target::new(home, &extent, grant)
         };
-        let targets = region.layout().extents().enumerate().map(&mut target).collect();
+        let targets = region.extents_today().into_iter().enumerate().map(&mut target).collect();
         Homes {
             layout: region.layout().clone(),
             len: region.len(),

@@ -66,7 +66,7 @@ use hanare_memory::fault::{self, Watch};
 use hanare_memory::frames::Frames;
 use hanare_memory::uffd::{Span, Uffd};
 use hanare_memory::{Mapping, Window};
-use hanare_protocol::id::{Gid, NodeId, Rights};
+use hanare_protocol::id::{Gid, Grant, NodeId, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Access;
 use hanare_protocol::page::Streams;
@@ -440,8 +440,8 @@ fn watch(
 /// Maps the whole pages of this host's extents over the frames, and returns which pages those are, ascending; `None` where there
 /// are too many pieces for that.
 fn map_direct(region: &Region, mapping: &mut Mapping) -> Result<Option<Vec<Range<u64>>>> {
-    let extents: Vec<Extent> = region.layout().extents().copied().collect();
-    let here = |extent: usize| extents[extent].node == region.here();
+    let extents: Vec<(Extent, Grant)> = region.extents_today();
+    let here = |extent: usize| extents[extent].0.node == region.here();
     let mut pieces = Vec::new();
     for piece in region.layout().pieces(0, region.len()).filter(|piece| here(piece.extent)) {
         let end = piece.at + piece.len;
@@ -456,9 +456,10 @@ fn map_direct(region: &Region, mapping: &mut Mapping) -> Result<Option<Vec<Range
     }
     let mut files: Vec<Option<Vec<(OwnedFd, FilePart)>>> = extents.iter().map(|_| None).collect();
     for (extent, offset, range) in &pieces {
+        let (at, grant) = &extents[*extent];
         let files = match &mut files[*extent] {
             Some(files) => files,
-            none => none.insert(fetch_files(&region.shared, &extents[*extent], region.grant(*extent), true)?),
+            none => none.insert(fetch_files(&region.shared, at, *grant, true)?),
         };
         map_piece(mapping, range.start, *offset, range.end - range.start, files, region.rights())?;
     }

@@ -81,7 +81,7 @@ fn address_in(view: &RegionView, node: NodeId) -> Result<&str> {
 
 /// Address of a node that holds a part of the region.
 fn address_of(region: &Region, node: NodeId) -> Arc<str> {
-    let extent = region.layout().extents().position(|extent| extent.node == node);
+    let extent = region.extents_today().iter().position(|(extent, _)| extent.node == node);
     region.extent_route(extent.expect("homes are nodes of the layout")).address
 }
 

@@ -1,0 +1,56 @@
+//! Ranges of bytes of which copies are made.
+
+use super::CopiedPart;
+use crate::copies::Replies;
+use crate::memory::Bytes;
+use hanare_protocol::Result;
+use hanare_protocol::copies::{PeerState, Term};
+use hanare_protocol::id::NodeId;
+use hanare_protocol::limits::STAGE_LEN;
+use hanare_protocol::wire::Malformed;
+use hanare_protocol::wire::copies::FromCopy;
+
+/// Ranges on their way to a copy that is made: it confirms each.
+const RANGES_AT_ONCE: u64 = 4;
+
+impl<E: Bytes, A: Copy> CopiedPart<E, A> {
+    /// A range comes to a copy that is made. **Errors**: one that no home sends.
+    pub(super) fn take_range(&mut self, term: Term, range: u64, bytes: &[u8]) -> Result<Replies, Malformed> {
+        let offset = range.checked_mul(STAGE_LEN as u64).ok_or(Malformed("a range beyond 64 bits"))?;
+        let left = self.extent.len_bytes().checked_sub(offset).ok_or(Malformed("a range beyond the extent"))?;
+        if bytes.is_empty() || bytes.len() as u64 != left.min(STAGE_LEN as u64) {
+            return Err(Malformed("a range of another length"));
+        }
+        if !self.copy.takes_range(term) {
+            return Ok(Vec::new());
+        }
+        match self.extent.write(offset, bytes) {
+            Ok(()) => Ok(vec![FromCopy::Took { term, range }]),
+            Err(error) => {
+                self.break_down(&error);
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Sends the next ranges of copies that are made.
+    pub(super) fn send_ranges(&mut self) {
+        let Some(home) = &mut self.home else { return };
+        let making: Vec<NodeId> = home.peers().filter(|(_, state)| *state == PeerState::Making).map(|(node, _)| node).collect();
+        for node in making {
+            let heard = self.heard.entry(node).or_default();
+            while heard.ranges < RANGES_AT_ONCE && home.send_range(node) {
+                heard.ranges = heard.ranges.saturating_add(1);
+            }
+        }
+    }
+
+    /// The bytes of a range.
+    pub(super) fn read_range(&self, range: u64) -> Result<Vec<u8>> {
+        let offset = range.saturating_mul(STAGE_LEN as u64);
+        let len = self.extent.len_bytes().saturating_sub(offset).min(STAGE_LEN as u64);
+        let mut bytes = vec![0; len as usize];
+        self.extent.read(offset, &mut bytes)?;
+        Ok(bytes)
+    }
+}
