@@ -12,10 +12,12 @@ use clap::{Args, Subcommand};
 use hanare::node::{Node, NodeOptions, Persist, SocketAccess};
 use hanare::{NodeId, Pool};
 use hanare_protocol::wire::greeting::Sealing;
+use rustix::fs::{MemfdFlags, Mode, fchmod, memfd_create};
 use rustix::process::{Pid, Signal};
 use serde_json::json;
 use std::fs::DirBuilder;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
+use std::os::fd::IntoRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -72,6 +74,9 @@ pub struct Options {
     /// Write them every so many seconds, too: after a bad end the start has those of then.
     #[arg(long, value_name = "SECONDS", requires = "persist", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub persist_every: Option<u64>,
+    /// At SIGTERM move what the node holds to other nodes first, for SECONDS at most [without a number: 300]. Another signal ends it at once.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "300", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub drain_on_term: Option<u64>,
     /// Who may connect to the socket file, as a file's mode; 0666 lets all users of this host in. Regions have modes of their own.
     #[arg(long, value_name = "MODE", value_parser = socket_mode)]
     pub socket_mode: Option<u32>,
@@ -158,11 +163,16 @@ fn start_and_wait(options: &Options) -> Result<()> {
     notify::tell("READY=1");
     let socket = node.socket().to_owned();
     notify::watch(move || Pool::attach_to(&socket, None).is_ok())?;
-    let (stops, says_so) = (node.clone(), !options.json);
+    let (stops, says_so, drains) = (node.clone(), !options.json, options.drain_on_term.map(Duration::from_secs));
     std::thread::Builder::new().name("end".to_owned()).spawn(move || {
-        let is_end = |step: &Step| matches!(step, Step::End);
-        told.1.iter().find(is_end);
+        let first = told.1.iter().find_map(|step| if let Step::End(signal) = step { Some(signal) } else { None });
         notify::tell("STOPPING=1");
+        if let Some(limit) = drains.filter(|_| first == Some(Signal::TERM)) {
+            let is_told_again = |pause| matches!(told.1.recv_timeout(pause), Ok(Step::End(_)));
+            if let Err(error) = drain::before_end(stops.socket(), limit, is_told_again) {
+                eprintln!("hanare: {} ends with what it holds: {error:#}", stops.id());
+            }
+        }
         if says_so && holds_nothing(&stops) {
             print::line(&format!("{} ends; it holds no region", stops.id()));
         }
@@ -182,20 +192,20 @@ enum Step {
     /// Started, or the error.
     Started(hanare_protocol::Result<Node>),
     /// A signal tells it to end.
-    End,
+    End(Signal),
 }
 
-/// Passes on the first signal that ends a node.
+/// Passes on the signals that end a node.
 fn tell_of_end(events: Receiver<Event>) -> Result<(Sender<Step>, Receiver<Step>)> {
     let (sender, steps) = channel();
     let told = sender.clone();
     std::thread::Builder::new().name("told".to_owned()).spawn(move || {
         // The other signals mean nothing to a node.
-        let ending = |event: &Event| {
-            matches!(event, Event::Signal { signal: Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT, .. })
+        let ending = |event: Event| match event {
+            Event::Signal { signal: signal @ (Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT), .. } => Some(signal),
+            _ => None,
         };
-        events.iter().find(ending);
-        let _ = told.send(Step::End);
+        events.iter().filter_map(ending).try_for_each(|signal| told.send(Step::End(signal))).ok();
     })?;
     Ok((sender, steps))
 }
@@ -209,7 +219,7 @@ fn start(options: NodeOptions, (sender, steps): &(Sender<Step>, Receiver<Step>))
     std::thread::Builder::new().name("start".to_owned()).spawn(start)?;
     match steps.recv()? {
         Step::Started(node) => Ok(Some(Arc::new(node?))),
-        Step::End => Ok(None),
+        Step::End(_) => Ok(None),
     }
 }
 
@@ -264,8 +274,17 @@ fn node_options(options: &Options) -> Result<NodeOptions> {
             make_folder(Some(&hanare::settings::state_folder()), 0o700)?;
             node.journal = Some(if node.keepers.is_empty() { journal::place() } else { journal::keepers_place(&node.name) });
         }
+    } else if !node.keepers.is_empty() {
+        node.journal = Some(file_in_memory()?);
     }
     Ok(node)
+}
+
+/// A keeper's file that goes with this process, which never begins again.
+fn file_in_memory() -> Result<PathBuf> {
+    let file = memfd_create("hanare-keeper", MemfdFlags::CLOEXEC).context("cannot make a file for the keeper")?;
+    fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+    Ok(PathBuf::from(format!("/proc/self/fd/{}", file.into_raw_fd())))
 }
 
 /// An address with the usual port where it has none.

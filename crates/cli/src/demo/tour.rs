@@ -6,7 +6,7 @@
 //! | sum | work done where the bytes lie, beside bytes that are brought here |
 //! | count | programs on three hosts change one word by plain pointer |
 //! | lock | the holder of a lock is killed, and the next one is told |
-//! | node | a node is killed: an error says so, and the rest goes on |
+//! | node | the coordinator is killed with its node: an error says what is lost, and the rest goes on |
 //! | copies | bytes of that node that another has, too: a program goes on, and none is lost |
 //!
 //! Each scene checks what it shows; one that does not come out right ends the demonstration with exit status 1.
@@ -87,8 +87,8 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
         size::show(MEMORY_MIN)
     );
     let begun = Instant::now();
-    let nodes =
-        Nodes::start(NODE_COUNT, options.memory).context("no pool for the demonstration (--memory SIZE makes it smaller)")?;
+    let nodes = Nodes::start_keepers(NODE_COUNT, options.memory)
+        .context("no pool for the demonstration (--memory SIZE makes it smaller)")?;
     let lent = size::show(options.memory);
     if !options.json {
         let ready = span(begun.elapsed());
@@ -277,18 +277,29 @@ impl Stage {
             }
         };
         let time = killed.elapsed();
+        let next = self.next_coordinator()?;
+        let names = killed.elapsed();
         ensure!(matches!(&error, Error::NodeLost { node, .. } if *node == last), "another error came: {error}");
         self.table.get(elsewhere, &mut number)?;
         ensure!(f64::from_le_bytes(number) == NUMBER, "a number on another node changed");
         Ok(Scene {
             name: "node",
             lines: vec![
-                format!("{last} was killed; {} later a get there ended with: {error}", span(time)),
-                "the other nodes' bytes are read as before".to_owned(),
+                format!("{last}, the coordinator, was killed; {} later a get there ended with: {error}", span(time)),
+                format!("names went on at {next} after {}; the other nodes' bytes are read as before", span(names)),
             ],
             next: "hanare status",
-            facts: json!({ "error": error.to_string(), "seconds": time.as_secs_f64() }),
+            facts: json!({ "error": error.to_string(), "seconds": time.as_secs_f64(), "names_seconds": names.as_secs_f64() }),
         })
+    }
+
+    /// Makes a region, as soon as another node keeps the names. Returns that node.
+    fn next_coordinator(&self) -> Result<NodeId> {
+        self.pool.create("after", PAGE_LEN, &CreateOptions::default())?;
+        let keepers = self.pool.own_status()?.keepers;
+        let leads = keepers.into_iter().find(|keeper| keeper.leads).context("no node keeps the names")?;
+        let nodes = self.pool.status()?.nodes;
+        Ok(nodes.iter().find(|node| node.address == leads.address).context("the coordinator is no node")?.node)
     }
 }
 

@@ -88,6 +88,9 @@ pub struct Options {
     /// Seal nothing between the hosts: whoever is on the wire reads and changes all of it.
     #[arg(long)]
     pub plain: bool,
+    /// Have N nodes hold each byte of what ranks create, 1 to 3, where a rank does not say.
+    #[arg(long, value_name = "N", value_parser = size::copies())]
+    pub copies: Option<u8>,
     /// Let large memory of the program live on other nodes, with at most SIZE of it here at a time.
     #[arg(long, value_name = "SIZE", value_parser = size::parse_some, conflicts_with_all = ["hosts", "hostfile"])]
     pub main_memory: Option<u64>,
@@ -142,6 +145,12 @@ fn hosts(options: &Options) -> Result<Option<List>> {
     }
 }
 
+/// Variables of the ranks, on all hosts.
+fn variables(options: &Options) -> Vec<(String, String)> {
+    let copies = options.copies.map(|copies| ("HANARE_COPIES".to_owned(), copies.to_string()));
+    copies.into_iter().chain(options.variables.iter().cloned()).collect()
+}
+
 /// Runs the job in the inner process and returns its status.
 pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     let (sender, events) = signals::catch_with()?;
@@ -153,7 +162,7 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     let program = rank::Program::find(&options.program)?;
     let (mut nodes, sockets) = pool(options)?;
     let ranks = options.ranks.unwrap_or(sockets.len() as u32);
-    let mut variables = options.variables.clone();
+    let mut variables = variables(options);
     if let Some(folder) = &options.record {
         variables.push(record::begin(folder, &options.program, sockets.len(), ranks)?);
     }
@@ -177,7 +186,7 @@ fn run_on(list: List, options: &Options, sender: &Sender<Event>, events: &Receiv
         list,
         memory: options.memory.unwrap_or(MEMORY_DEFAULT),
         program: hosts::words(&options.program)?,
-        variables: options.variables.clone(),
+        variables: variables(options),
     };
     let mut hosts = Hosts::start(&plan, events, sender, guard)?;
     let name = Path::new(&plan.program[0]).file_name().map_or(plan.program[0].as_str().into(), |name| name.to_string_lossy());

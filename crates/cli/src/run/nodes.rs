@@ -6,11 +6,13 @@
 use super::children::{self, End};
 use super::verdict::LostNode;
 use anyhow::{Context, Result, bail, ensure};
+use hanare::Pool;
 use hanare_protocol::limits::NODE_COUNT_MAX;
 use rustix::fs::{MemfdFlags, Mode, fchmod, memfd_create};
 use rustix::process::{Pid, Signal, getpid};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdout, Command, Stdio};
@@ -37,8 +39,10 @@ pub struct Plan<'a> {
     pub memory: u64,
     /// Its address.
     pub listen: &'a str,
-    /// The coordinator's address; `None` makes it the coordinator.
+    /// The coordinator's address; `None` makes it the coordinator, or one of several keepers.
     pub join: Option<&'a str>,
+    /// Addresses of the keepers; none where one node is the coordinator.
+    pub keepers: &'a [String],
     /// The file with the pool's key.
     pub key: Option<&'a str>,
     /// Further variables.
@@ -48,7 +52,7 @@ pub struct Plan<'a> {
 impl Plan<'_> {
     /// A coordinator on loopback without a name.
     fn new(number: usize, memory: u64) -> Plan<'static> {
-        Plan { number, name: "", memory, listen: "127.0.0.1:0", join: None, key: None, variables: &[] }
+        Plan { number, name: "", memory, listen: "127.0.0.1:0", join: None, keepers: &[], key: None, variables: &[] }
     }
 }
 
@@ -116,6 +120,39 @@ impl Nodes {
         for (number, stdout) in others.into_iter().enumerate() {
             started.await_ready(number + 1, stdout)?;
         }
+        Ok(started)
+    }
+
+    /// Starts `count` nodes that keep the pool's names together, and waits until all are ready. The last of them is the coordinator.
+    ///
+    /// **Errors**: the first refusal of a node, with its number.
+    pub fn start_keepers(count: usize, memory: u64) -> Result<Nodes> {
+        // Keepers know each other's addresses before they begin.
+        let ports: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+        let address = |port: &TcpListener| Ok(port.local_addr()?.to_string());
+        let keepers: Vec<String> = ports.iter().map(address).collect::<Result<_>>()?;
+        drop(ports);
+        let mark: u64 = rand::random();
+        let key = UnnamedKeyFile::new(&hanare::node::draw_key()?)?;
+        let mut started = Nodes::default();
+        let mut outputs = Vec::new();
+        for (number, listen) in keepers.iter().enumerate() {
+            let name = format!("node{number}");
+            let plan = Plan { name: &name, listen, keepers: &keepers, key: Some(key.path()), ..Plan::new(number, memory) };
+            outputs.push(started.spawn(mark, &plan)?);
+        }
+        for (number, stdout) in outputs.into_iter().enumerate() {
+            started.await_ready(number, stdout)?;
+        }
+        // A keeper that is ready may still be about to join.
+        let (pool, deadline) = (Pool::attach_to(&started.nodes[0].socket, None)?, Instant::now() + READY_MAX);
+        while pool.status()?.nodes.iter().filter(|node| node.alive).count() < count {
+            ensure!(Instant::now() < deadline, "not all of {count} nodes joined within {READY_MAX:?}");
+            std::thread::sleep(LOOK_AFTER);
+        }
+        let known = pool.own_status()?.keepers;
+        let leads = |node: &NodeProcess| known.iter().any(|keeper| keeper.leads && keeper.address == keepers[node.number]);
+        started.nodes.sort_by_key(leads);
         Ok(started)
     }
 
@@ -227,6 +264,7 @@ impl Nodes {
         // Ranks, placements and messages count nodes as the launch does, in whatever order they join.
         command.args(["--number", &number.to_string()]);
         command.args(plan.join.into_iter().flat_map(|address| ["--join", address]));
+        command.args((!plan.keepers.is_empty()).then(|| ["--keepers".to_owned(), plan.keepers.join(",")]).into_iter().flatten());
         command.args(plan.key.into_iter().flat_map(|file| ["--key", file]));
         command.envs(plan.variables.iter().map(|(name, value)| (name, value)));
         // Its own process group: what is typed at the terminal is meant for the ranks.

@@ -5,6 +5,45 @@ use crate::pool;
 use pool::{Nodes, Running, command, key, signal, wait_until};
 
 #[test]
+fn a_node_that_is_told_to_end_gives_away_what_it_holds_first() {
+    let nodes = Nodes::start(2);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let socket = format!("@hanare-last-words-{}", std::process::id());
+    let words =
+        ["node", "--memory", "64M", "--listen", "127.0.0.1:0", "--name", "last", "--socket", &socket, "--drain-on-term", "60"];
+    let last = Running::start(command(&words).args(["--join", &nodes.nodes[0].address]).env("HANARE_KEY", key()));
+    last.wait_for("lends 64 MiB");
+    let bytes: Vec<u8> = (0..5u32 << 20).map(|at| (at / 3 % 251) as u8).collect();
+    std::fs::write(path("in"), &bytes).unwrap();
+    nodes.hanare(&["region", "create", "a", "5M", "--place", "node=2"]).done();
+    nodes.hanare(&["region", "cp", &path("in"), "a"]).done();
+    nodes.hanare(&["queue", "create", "q", "--block", "64", "--place", "node=2"]).done();
+    signal("TERM", last.pid());
+    let ended = last.wait();
+    // What cannot move is named, and goes with the node.
+    assert!(ended.stderr.contains("q: ") && ended.stderr.contains("of regions have not moved"), "{}", ended.stderr);
+    assert_eq!(ended.status.code(), Some(0));
+    nodes.hanare(&["region", "cp", "a", &path("out")]).done();
+    assert!(std::fs::read(path("out")).unwrap() == bytes);
+    // One that has nowhere to give it ends soon, and by a second signal at once.
+    for (name, place) in [("filler0", "node=0"), ("filler1", "node=1")] {
+        nodes.hanare(&["region", "create", name, "8M", "--place", place]).done();
+    }
+    let full = Running::start(command(&words).args(["--join", &nodes.nodes[0].address]).env("HANARE_KEY", key()));
+    full.wait_for("lends 64 MiB");
+    let on = nodes.hanare(&["status", "--json"]).json()["nodes"].as_array().unwrap().last().unwrap()["node"].clone();
+    nodes.hanare(&["region", "create", "big", "62M", "--place", &format!("node={on}")]).done();
+    signal("TERM", full.pid());
+    wait_until("it drains", || {
+        let status = nodes.hanare(&["status", "--json"]).json();
+        status["nodes"].as_array().unwrap().iter().any(|node| node["node"] == on && node["drains"] == true)
+    });
+    signal("INT", full.pid());
+    assert!(full.wait().stderr.contains("62 MiB of regions have not moved"));
+}
+
+#[test]
 fn what_it_holds_moves_and_it_ends() {
     let nodes = Nodes::start(3);
     let folder = tempfile::tempdir().unwrap();

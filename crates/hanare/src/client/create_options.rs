@@ -29,7 +29,7 @@ pub struct CreateOptions {
     ///
     /// [`Array::attributes`]: crate::Array::attributes
     pub attributes: Attributes,
-    /// Has [`Pool::create_or_attach`] refuse a region whose bytes are lost, where it would make it anew for its owner.
+    /// Has [`crate::Pool::create_or_attach`] refuse a region whose bytes are lost, where it would make it anew for its owner.
     pub refuse_lost: bool,
 }
 

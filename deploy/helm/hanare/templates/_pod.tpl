@@ -90,6 +90,9 @@ containers:
       {{- if $values.persist }}
       - --persist=/var/lib/hanare/kept
       {{- end }}
+      {{- if $values.drainSeconds }}
+      - "--drain-on-term={{ $values.drainSeconds }}"
+      {{- end }}
       - "--prometheus=$(HOST_IP):{{ $values.metricsPort }}"
       - --prometheus-token=/var/lib/hanare/scrape.token
       - --log-json

@@ -133,6 +133,7 @@ impl Deputy {
             name: &setup.host,
             memory: setup.memory,
             listen: &listen,
+            keepers: &[],
             join: setup.join.as_deref(),
             key: Some(key.path()),
             variables: &setup.variables,
