@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Time between looks.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+pub const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Time between lines about progress.
 const LINE_EVERY: Duration = Duration::from_secs(1);
@@ -51,7 +51,11 @@ pub fn run(options: &Options) -> Result<i32> {
         return Ok(0);
     }
     let status = pool.drain(node, &DrainWish::Begin { to: options.to.iter().copied().map(NodeId).collect() })?;
-    let status = if options.no_wait { status } else { wait(&pool, node, status)? };
+    let pause = || {
+        std::thread::sleep(LOOK_EVERY);
+        true
+    };
+    let status = if options.no_wait { status } else { wait(&pool, node, status, pause)? };
     if status.left == 0 {
         let what = match status.has_coordinator {
             true => {
@@ -69,12 +73,38 @@ pub fn run(options: &Options) -> Result<i32> {
     Ok(if options.no_wait { 0 } else { 1 })
 }
 
-/// Waits until the node holds nothing, or what it holds cannot move.
-fn wait(pool: &Pool, node: NodeId, first: DrainStatus) -> Result<DrainStatus> {
-    let (all, began) = (first.left, Instant::now());
-    let (mut status, mut moved, mut line) = (first, Instant::now(), Instant::now() + LINE_EVERY);
-    while status.left > 0 {
-        std::thread::sleep(LOOK_EVERY);
+/// Lines about bytes that move, one a second.
+pub struct MoveLines {
+    begin: String,
+    all: u64,
+    began: Instant,
+    next: Instant,
+}
+
+impl MoveLines {
+    /// All that moves, in bytes. Each line begins with that text.
+    pub fn new(begin: String, all: u64) -> MoveLines {
+        let began = Instant::now();
+        MoveLines { begin, all, began, next: began + LINE_EVERY }
+    }
+
+    /// Writes the next line if it is due: `left` bytes have not moved.
+    pub fn tell(&mut self, left: u64) {
+        if Instant::now() < self.next {
+            return;
+        }
+        let done = self.all.saturating_sub(left);
+        let rate = (done as f64 / self.began.elapsed().as_secs_f64().max(1e-9)) as u64;
+        eprintln!("{}{} of {} moved, {}/s", self.begin, size::show(done), size::show(self.all), size::show(rate));
+        self.next += LINE_EVERY;
+    }
+}
+
+/// Waits until the node holds nothing, or what it holds cannot move, or `goes_on` says no. That waits between looks.
+fn wait(pool: &Pool, node: NodeId, first: DrainStatus, mut goes_on: impl FnMut() -> bool) -> Result<DrainStatus> {
+    let mut lines = MoveLines::new(format!("{node}: "), first.left);
+    let (mut status, mut moved) = (first, Instant::now());
+    while status.left > 0 && goes_on() {
         let next = pool.drain(node, &DrainWish::Look)?;
         if !next.drains {
             bail!("the drain of {node} was ended; {} are still on it", size::show(next.left));
@@ -87,12 +117,7 @@ fn wait(pool: &Pool, node: NodeId, first: DrainStatus) -> Result<DrainStatus> {
         if staying >= status.left && moved.elapsed() >= PATIENCE {
             break;
         }
-        if Instant::now() >= line {
-            let done = all.saturating_sub(status.left);
-            let rate = (done as f64 / began.elapsed().as_secs_f64().max(1e-9)) as u64;
-            eprintln!("{node}: {} of {} moved, {}/s", size::show(done), size::show(all), size::show(rate));
-            line += LINE_EVERY;
-        }
+        lines.tell(status.left);
     }
     Ok(status)
 }
@@ -103,23 +128,8 @@ fn wait(pool: &Pool, node: NodeId, first: DrainStatus) -> Result<DrainStatus> {
 pub fn before_end(socket: &str, limit: Duration, mut is_over: impl FnMut(Duration) -> bool) -> Result<()> {
     let pool = Pool::attach_to(socket, None)?;
     let (node, until) = (pool.node(), Instant::now() + limit);
-    let mut status = pool.drain(node, &DrainWish::Begin { to: BTreeSet::new() })?;
-    let (all, mut moved, mut line) = (status.left, Instant::now(), Instant::now() + LINE_EVERY);
-    while status.left > 0 && Instant::now() < until && !is_over(LOOK_EVERY) {
-        let next = pool.drain(node, &DrainWish::Look)?;
-        if (next.left, next.extents) != (status.left, status.extents) {
-            moved = Instant::now();
-        }
-        status = next;
-        let staying = status.stays.iter().map(|region| region.len).fold(0, u64::saturating_add);
-        if staying >= status.left && moved.elapsed() >= PATIENCE {
-            break;
-        }
-        if Instant::now() >= line {
-            eprintln!("{node}: {} of {} moved", size::show(all.saturating_sub(status.left)), size::show(all));
-            line += LINE_EVERY;
-        }
-    }
+    let begun = pool.drain(node, &DrainWish::Begin { to: BTreeSet::new() })?;
+    let status = wait(&pool, node, begun, || Instant::now() < until && !is_over(LOOK_EVERY))?;
     status.stays.iter().for_each(|region| eprintln!("{}", in_words(region)));
     match status.left {
         0 => Ok(()),

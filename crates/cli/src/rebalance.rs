@@ -1,18 +1,12 @@
 //! `hanare rebalance`: the pool's bytes lie on all its nodes again, in parts of what each lends.
 
+use crate::drain::{self, LOOK_EVERY, MoveLines};
 use crate::print::{self, Column};
-use crate::{drain, size};
+use crate::size;
 use anyhow::Result;
 use clap::Args;
 use hanare::{ExtentMove, FailedMove, Pool, RebalanceStatus, RebalanceWish};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
-
-/// Time between looks.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-
-/// Time between lines about progress.
-const LINE_EVERY: Duration = Duration::from_secs(1);
 
 /// Moves that are listed; `--json` has all.
 const LINE_COUNT: usize = 40;
@@ -79,19 +73,14 @@ pub fn run(options: &Options) -> Result<i32> {
 
 /// Waits until nothing moves any more.
 fn wait(pool: &Pool, begun: RebalanceStatus) -> Result<RebalanceStatus> {
-    let (all, started, mut line) = (begun.left, Instant::now(), Instant::now() + LINE_EVERY);
+    let mut lines = MoveLines::new(String::new(), begun.left);
     loop {
         std::thread::sleep(LOOK_EVERY);
         let status = pool.rebalance(RebalanceWish::Look { with_local: false })?;
         if !status.is_under_way {
             return Ok(status);
         }
-        if Instant::now() >= line {
-            let done = all.saturating_sub(status.left);
-            let rate = (done as f64 / started.elapsed().as_secs_f64().max(1e-9)) as u64;
-            eprintln!("{} of {} moved, {}/s", size::show(done), size::show(all), size::show(rate));
-            line += LINE_EVERY;
-        }
+        lines.tell(status.left);
     }
 }
 

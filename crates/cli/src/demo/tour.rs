@@ -29,6 +29,8 @@ use std::time::{Duration, Instant};
 
 /// Nodes of the pool.
 const NODE_COUNT: usize = 3;
+/// Tries to start the pool.
+const START_TRIES: u32 = 5;
 /// Bytes of the array's chunks, which lie on the nodes in turn.
 const CHUNK: u64 = 1 << 20;
 /// The least that a node lends: a chunk of the array on each node, and a slab for the rest.
@@ -87,8 +89,7 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
         size::show(MEMORY_MIN)
     );
     let begun = Instant::now();
-    let nodes = Nodes::start_keepers(NODE_COUNT, options.memory)
-        .context("no pool for the demonstration (--memory SIZE makes it smaller)")?;
+    let (mut stage, made) = Stage::begin(options.memory)?;
     let lent = size::show(options.memory);
     if !options.json {
         let ready = span(begun.elapsed());
@@ -103,7 +104,6 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
         }
         facts.insert(scene.name.to_owned(), scene.facts);
     };
-    let (mut stage, made) = Stage::set(nodes, options.memory)?;
     show(made);
     show(stage.sum()?);
     show(stage.count()?);
@@ -123,6 +123,15 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
 }
 
 impl Stage {
+    /// Starts the pool, and makes the array. On a busy machine another program may take a node's port meanwhile, or another keeper lead.
+    fn begin(memory: u64) -> Result<(Stage, Scene)> {
+        let start = || {
+            let nodes = Nodes::start_keepers(NODE_COUNT, memory);
+            Stage::set(nodes.context("no pool for the demonstration (--memory SIZE makes it smaller)")?, memory)
+        };
+        (1..START_TRIES).find_map(|_| start().ok()).map_or_else(start, Ok)
+    }
+
     /// Makes the array: half of it all, so that it exceeds what any node lends.
     fn set(nodes: Nodes, memory: u64) -> Result<(Stage, Scene)> {
         let sockets = nodes.sockets();

@@ -6,8 +6,8 @@
 use super::children::{self, End};
 use super::verdict::LostNode;
 use anyhow::{Context, Result, bail, ensure};
-use hanare::Pool;
-use hanare_protocol::limits::NODE_COUNT_MAX;
+use hanare::{CreateOptions, Error, Placement, Pool};
+use hanare_protocol::limits::{NODE_COUNT_MAX, PAGE_LEN};
 use rustix::fs::{MemfdFlags, Mode, fchmod, memfd_create};
 use rustix::process::{Pid, Signal, getpid};
 use serde_json::Value;
@@ -144,9 +144,9 @@ impl Nodes {
         for (number, stdout) in outputs.into_iter().enumerate() {
             started.await_ready(number, stdout)?;
         }
-        // A keeper that is ready may still be about to join.
+        // A keeper that is ready may still be about to join, or to join again because another keeper leads now: a region on all nodes says it.
         let (pool, deadline) = (Pool::attach_to(&started.nodes[0].socket, None)?, Instant::now() + READY_MAX);
-        while pool.status()?.nodes.iter().filter(|node| node.alive).count() < count {
+        while !has_all(&pool, count)? {
             ensure!(Instant::now() < deadline, "not all of {count} nodes joined within {READY_MAX:?}");
             std::thread::sleep(LOOK_AFTER);
         }
@@ -294,6 +294,22 @@ impl Drop for Nodes {
             }
         }
     }
+}
+
+/// True if a region goes over so many nodes.
+fn has_all(pool: &Pool, count: usize) -> Result<bool> {
+    let options = CreateOptions { placement: Placement::Interleave(PAGE_LEN), copies: 1, ..CreateOptions::default() };
+    let region = match pool.create("all-nodes", PAGE_LEN * count as u64, &options) {
+        Ok(region) => region,
+        Err(Error::PoolFull { .. } | Error::NodeLost { .. } | Error::NoCoordinator { .. } | Error::Timeout { .. }) => {
+            return Ok(false);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let has_all = region.layout().extents().count() == count;
+    drop(region);
+    pool.remove("all-nodes")?;
+    Ok(has_all)
 }
 
 /// The name of this host.

@@ -70,6 +70,13 @@ struct RegionRoute {
     address: Arc<str>,
 }
 
+impl RegionRoute {
+    /// The extent of that length, with its grant.
+    fn at(&self, len: u64) -> (Extent, Grant) {
+        (Extent { node: self.remote.node(), slot: self.slot, len }, self.grant)
+    }
+}
+
 impl Region {
     pub(crate) fn new(shared: Arc<Shared>, view: RegionView) -> Result<Region> {
         view.layout.check().map_err(|malformed| shared.life().session.garbage(malformed.0))?;
@@ -225,17 +232,13 @@ impl Region {
 
     /// The extents as the handle knows them today: they may have moved since it was opened.
     pub(crate) fn extents_today(&self) -> Vec<(Extent, Grant)> {
-        let routes = self.extent_routes();
-        let today = |(route, known): (&RegionRoute, &Extent)| {
-            (Extent { node: route.remote.node(), slot: route.slot, len: known.len }, route.grant)
-        };
-        routes.iter().zip(self.routes().extents()).map(today).collect()
+        let (routes, known) = (self.extent_routes(), self.routes().extents());
+        routes.iter().zip(known).map(|(route, known)| route.at(known.len)).collect()
     }
 
     /// The same of one extent.
-    fn extent_today(&self, extent: usize) -> (Extent, Grant) {
-        let (route, len) = (&self.extent_routes()[extent], self.routes().extent(extent).len);
-        (Extent { node: route.remote.node(), slot: route.slot, len }, route.grant)
+    pub(crate) fn extent_today(&self, extent: usize) -> (Extent, Grant) {
+        self.extent_routes()[extent].at(self.routes().extent(extent).len)
     }
 
     fn extent_routes(&self) -> RwLockReadGuard<'_, Vec<RegionRoute>> {

@@ -163,7 +163,7 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         }
         let slot = found.slot();
         let mut part = CopiedPart::new(me, set, (order, found));
-        if *set == (HolderSet { term: set.term, ..HolderSet::alone(me) }) {
+        if set.home == me && set.copies.is_empty() {
             // An extent that was here before: it was ready already, or is so again.
             let before = self.parts.get_mut(&extent).filter(|before| before.is_home_in(slot)).map(CopiedPart::take_memory);
             let ended = self.ended.remove(&extent).filter(|(of, _)| *of == slot).map(|(_, done)| (None, done));

@@ -266,8 +266,12 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
             FromCopy::Stale { term } => home.on_stale(term),
             FromCopy::Digests { term, position, digests } => {
                 let counts = home.peers().any(|(peer, state)| peer == node && state != PeerState::Making);
-                let waiting = self.askers.get_mut(&position).filter(|_| counts && term == home.term());
-                waiting.into_iter().for_each(|waiting| waiting.on_digests(node, digests.clone()));
+                if counts
+                    && term == home.term()
+                    && let Some(waiting) = self.askers.get_mut(&position)
+                {
+                    waiting.on_digests(node, digests);
+                }
             }
             FromCopy::Took { term, .. } if term == home.term() => {
                 if let Some(heard) = self.heard.get_mut(&node) {

@@ -60,7 +60,7 @@ impl Coordinator {
             self.moves.failed.clear();
         }
         let room = MOVE_COUNT.saturating_sub(self.moves.under_way.len());
-        let (moves, _) = self.plan_moves(with_local, room);
+        let moves = self.plan_moves(with_local, room);
         let gids = moves.iter().map(|next| next.extent.gid).collect();
         self.moves.under_way.extend(moves.into_iter().map(|next| (next.extent, next)));
         self.fit_regions(now_ms, &gids);
@@ -137,8 +137,8 @@ impl Coordinator {
         waits_for_room.then_some(Some(WhyStays::NoRoom))
     }
 
-    /// Plans moves, and counts the bytes that stay because their placement names nodes or a host.
-    fn plan_moves(&self, with_local: bool, count: usize) -> (Vec<Move>, u64) {
+    /// Plans moves.
+    fn plan_moves(&self, with_local: bool, count: usize) -> Vec<Move> {
         let members = self.roster.members().filter(|(node, _)| !self.ledger.draining.contains_key(node));
         let nodes: BTreeMap<NodeId, u64> =
             members.map(|(node, seat)| (node, seat.memory.lent.saturating_sub(seat.memory.spilled))).collect();
@@ -148,19 +148,10 @@ impl Coordinator {
             used: lent.saturating_sub(self.room(*node).free),
         };
         let fills: Vec<NodeFill> = nodes.iter().map(fill).collect();
-        let (mut movables, mut bound) = (Vec::new(), 0u64);
-        for region in self.ledger.regions.values() {
-            let may_move = match region.placement {
-                Placement::Interleave(_) => true,
-                Placement::Local => with_local,
-                Placement::Node(_) | Placement::Nodes(..) => false,
-            };
-            match may_move {
-                true => self.movables_of(region, &nodes, &mut movables),
-                false => bound = region.all_extents().map(|extent| extent.len).fold(bound, u64::saturating_add),
-            }
-        }
-        (balance::plan(&fills, movables, |node| self.host(node), count), bound)
+        let mut movables = Vec::new();
+        let regions = self.ledger.regions.values().filter(|region| may_move(region, with_local));
+        regions.for_each(|region| self.movables_of(region, &nodes, &mut movables));
+        balance::plan(&fills, movables, |node| self.host(node), count)
     }
 
     /// Adds the extents of a region that may move now: all holders are well, and nothing else moves them.
@@ -185,10 +176,14 @@ impl Coordinator {
 
     fn rebalance_status(&self, with_local: bool) -> RebalanceStatus {
         let is_under_way = !self.moves.under_way.is_empty();
-        let (planned, bound) = self.plan_moves(with_local, if is_under_way { 0 } else { MOVE_COUNT });
-        let mut moves: Vec<Move> = if is_under_way { self.moves.under_way.values().copied().collect() } else { planned };
+        let mut moves: Vec<Move> = match is_under_way {
+            true => self.moves.under_way.values().copied().collect(),
+            false => self.plan_moves(with_local, MOVE_COUNT),
+        };
         moves.sort_by_key(|next| (std::cmp::Reverse(next.len), next.extent));
         let left = moves.iter().map(|next| next.len).fold(0, u64::saturating_add);
+        let bound = self.ledger.regions.values().filter(|region| !may_move(region, with_local));
+        let bound = bound.flat_map(RegionRecord::all_extents).map(|extent| extent.len).fold(0, u64::saturating_add);
         let told = moves.iter().take(LIST_PAGE_COUNT_MAX).filter_map(|next| self.in_words(next)).collect();
         RebalanceStatus { is_under_way, moves: told, left, failed: self.moves.failed.clone(), bound }
     }
@@ -197,5 +192,14 @@ impl Coordinator {
     fn in_words(&self, next: &Move) -> Option<ExtentMove> {
         let region = self.ledger.regions.get(&next.extent.gid)?.name.clone();
         Some(ExtentMove { region, from: next.from, to: next.to, len: next.len })
+    }
+}
+
+/// True for regions whose placement names neither nodes nor a host.
+fn may_move(region: &RegionRecord, with_local: bool) -> bool {
+    match region.placement {
+        Placement::Interleave(_) => true,
+        Placement::Local => with_local,
+        Placement::Node(_) | Placement::Nodes(..) => false,
     }
 }

@@ -66,8 +66,8 @@ impl Region {
         if way.is_flat() {
             return None;
         }
-        let today = self.extents_today();
-        let mut nodes = parts(way.routes(), Strided::contiguous(offset, len)).map(|part| today[part.extent].0.node);
+        let parts = parts(way.routes(), Strided::contiguous(offset, len));
+        let mut nodes = parts.map(|part| self.extent_today(part.extent).0.node);
         let first = nodes.next().filter(|node| *node != self.here())?;
         nodes.all(|node| node == first).then_some(first)
     }
