@@ -66,6 +66,7 @@ pub use hanare_protocol::entry::BoundShape;
 pub use hanare_protocol::error::Happened;
 #[doc(inline)]
 pub use hanare_protocol::id::{ClientId, Epoch, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
+pub use hanare_protocol::limits::HEAP_WISH_COUNT_MAX;
 #[doc(inline)]
 pub use hanare_protocol::message::{Envelope, Wanted};
 pub use hanare_protocol::page::Consistency;

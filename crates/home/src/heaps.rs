@@ -1,9 +1,10 @@
 //! Heaps of regions that begin in extents of this home.
 
 use crate::memory::{Bytes, Memory};
-use hanare_protocol::heap::{Heap, HeapCall};
+use hanare_protocol::heap::{Heap, HeapAnswer, HeapCall};
 use hanare_protocol::id::{Gid, Slot};
 use hanare_protocol::limits::USER_HEAP_LEN_MAX;
+use hanare_protocol::wire::Malformed;
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,29 +31,28 @@ impl fmt::Debug for Heaps {
 }
 
 impl Heaps {
-    /// Carries out a call on the heap of the region that begins in an extent. Returns the block's offset.
-    ///
-    /// **Errors**: the heap's refusal; those of [`Heaps::admit`].
-    pub fn call<M: Memory>(&mut self, (memory, extent): (&M, &M::Extent), user: u32, call: HeapCall) -> Result<u64> {
+    /// Carries out a call on the heap of the region that begins in an extent. **Errors**: those of [`Heaps::admit`].
+    pub fn call<M: Memory>(&mut self, (memory, extent): (&M, &M::Extent), user: u32, call: &HeapCall) -> Result<Vec<HeapAnswer>> {
         let at = (extent.gid(), extent.slot());
         let mut heap = self.tables.remove(&at);
         let admitted = self.admit((memory, extent), user, call, heap.as_ref());
-        let outcome = admitted.map(|()| Heap::carry_out(&mut heap, &call));
+        let outcome = admitted.map(|()| Heap::carry_out(&mut heap, call));
         self.tables.extend(heap.map(|heap| (at, heap)));
-        outcome?.map_err(|refusal| call.error(refusal, &at.0.to_string()))
+        outcome
     }
 
-    /// Checks that a user may have the table of a heap begin or grow. There is no heap before the first call.
+    /// Checks a call, and that a user may have the table of a heap begin or grow. There is no heap before the first call.
     ///
-    /// **Errors**: those of [`Bytes::begin_heap`]. [`Error::LimitReached`] if the user's tables together would be too long.
+    /// **Errors**: [`Error::BadUse`] for a call that no program makes. Those of [`Bytes::begin_heap`]. [`Error::LimitReached`] if the user's tables together would be too long.
     pub fn admit<M: Memory>(
         &mut self,
         (memory, extent): (&M, &M::Extent),
         user: u32,
-        call: HeapCall,
+        call: &HeapCall,
         heap: Option<&Heap>,
     ) -> Result<()> {
         let at = (extent.gid(), extent.slot());
+        call.check().map_err(|Malformed(reason)| Error::BadUse { region: at.0.to_string(), reason: reason.to_owned() })?;
         let more = match heap {
             Some(heap) => heap.growth_len(call.region_len),
             // The first calls may be on their way to copies.

@@ -1,6 +1,6 @@
 //! The object: each input goes to the parts that decide it, and the outputs wait here to be taken.
 
-use crate::copies::{Copies, CopyAsker, CopyInput, CopyOutput, HeapAsker, compared};
+use crate::copies::{Copies, CopyAsker, CopyInput, CopyOutput, blocks, compared};
 use crate::events::{Counts, Input, Output, SyncOutput};
 use crate::heaps::Heaps;
 use crate::locks::{AtOnce, LockTerms, Locks, SleepAsks, WantedLock};
@@ -134,8 +134,8 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                 CopyOutput::Applied { asker: CopyAsker::Link(asker), outcome } => {
                     return Some(CopyOutput::Applied { asker, outcome });
                 }
-                CopyOutput::Applied { asker: CopyAsker::Heap(asker), outcome } => {
-                    self.locks.outputs().push_back(SyncOutput::Answer(asker.waiter, asker.answer(outcome)));
+                CopyOutput::Applied { asker: CopyAsker::Heap(waiter), outcome } => {
+                    self.locks.outputs().push_back(SyncOutput::Answer(waiter, blocks(outcome)));
                 }
                 CopyOutput::Applied { asker: CopyAsker::Compare(waiter), outcome } => {
                     self.locks.outputs().push_back(SyncOutput::Answer(waiter, compared(outcome)));
@@ -266,11 +266,10 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
             SyncRequest::Heap { slot, grant, call, once } => {
                 let extent = memory.open(slot, grant, Rights::Write)?;
                 if !self.copies.has(extent.gid(), slot) {
-                    return Ok(Some(SyncAnswer::Block { offset: self.heaps.call((memory, &extent), user.uid, call)? }));
+                    return Ok(Some(SyncAnswer::Blocks(self.heaps.call((memory, &extent), user.uid, &call)?)));
                 }
-                self.heaps.admit((memory, &extent), user.uid, call, self.copies.heap(extent.gid(), slot))?;
-                let asker = CopyAsker::Heap(HeapAsker { waiter, gid: extent.gid(), call });
-                self.copies.write(now, (extent.gid(), slot), asker, ExtentWrite::heap(call, once));
+                self.heaps.admit((memory, &extent), user.uid, &call, self.copies.heap(extent.gid(), slot))?;
+                self.copies.write(now, (extent.gid(), slot), CopyAsker::Heap(waiter), ExtentWrite::heap(call, once));
                 Ok(None)
             }
             SyncRequest::BlockLen { slot, grant, offset } => {

@@ -150,8 +150,8 @@ fn a_lease_without_an_answer_is_lost_before_another_gets_the_lock() {
 fn a_heap_s_table_goes_with_its_extent_and_so_does_its_user_s_charge() {
     let mut driven = Driven::new();
     let (slot, grant) = (Slot(0), Grant::default());
-    let call = HeapCall { region_len: 4096, wish: HeapWish::Allocate { len: 100, align: 8 } };
-    let allocate = || SyncRequest::Heap { slot, grant, call, once: None };
+    let call = HeapCall { region_len: 4096, wishes: vec![HeapWish::Allocate { len: 100, align: 8 }] };
+    let allocate = || SyncRequest::Heap { slot, grant, call: call.clone(), once: None };
     assert_eq!(driven.ask(1, 1, allocate()), [(1, 1, true)]);
     driven.memory = Vectors::default();
     driven.handle(Input::Freed);

@@ -12,7 +12,7 @@
 mod call;
 mod free;
 
-pub use call::{HEAP_ANSWER_LEN, HeapCall, HeapRefusal, HeapWish, answer_bytes, answer_of};
+pub use call::{HEAP_ANSWER_LEN, HeapAnswer, HeapCall, HeapRefusal, HeapWish, answer_bytes, answers_of};
 
 use crate::limits::{BLOCK_COUNT_MAX, GRANULE_LEN_MIN, HEAP_PART_COUNT_MAX, REGION_LEN_MAX};
 use free::FreeGranules;
@@ -134,14 +134,15 @@ impl Heap {
         self.blocks.len()
     }
 
-    /// Carries a call out; returns the block's offset. The heap of a region begins with its first call.
-    pub fn carry_out(heap: &mut Option<Heap>, call: &HeapCall) -> Result<u64, HeapRefusal> {
+    /// Carries a call out. The heap of a region begins with its first call.
+    pub fn carry_out(heap: &mut Option<Heap>, call: &HeapCall) -> Vec<HeapAnswer> {
         let heap = heap.get_or_insert_with(|| Heap::new(call.region_len));
         heap.grow(call.region_len);
-        match call.wish {
+        let answer = |wish: &HeapWish| match *wish {
             HeapWish::Allocate { len, align } => heap.allocate(call.region_len, len, align),
             HeapWish::Free { offset } => heap.free(offset).map(|()| offset),
-        }
+        };
+        call.wishes.iter().map(answer).collect()
     }
 
     /// Takes a block of at least `len` bytes, for a program that knows the region as `within` bytes long. Returns its offset in the region:
@@ -281,6 +282,18 @@ mod tests {
         }
         heap.free(block).unwrap();
         assert_eq!(heap.free(block), Err(HeapRefusal::NoBlock));
+    }
+
+    #[test]
+    fn each_wish_of_a_call_has_its_own_answer() {
+        let allocate = |len| HeapWish::Allocate { len, align: 1 };
+        let wishes =
+            vec![allocate(MIB / 2), allocate(MIB), HeapWish::Free { offset: 64 }, HeapWish::Free { offset: 64 }, allocate(1)];
+        let mut heap = None;
+        let answers = Heap::carry_out(&mut heap, &HeapCall { region_len: MIB, wishes });
+        let full = HeapRefusal::Full { free: MIB / 2 - 64, largest: MIB / 2 - 64 };
+        assert_eq!(answers, [Ok(64), Err(full), Ok(64), Err(HeapRefusal::NoBlock), Ok(64)]);
+        assert_eq!(heap.map(|heap| heap.block_count()), Some(1));
     }
 
     #[test]

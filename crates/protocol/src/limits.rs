@@ -1,9 +1,10 @@
 //! Every limit of the pool, each with its reason. Reaching one is a normal return value, never a hang.
 
 mod copies;
+mod heap;
 mod keepers;
 
-pub use {copies::*, keepers::*};
+pub use {copies::*, heap::*, keepers::*};
 
 /// Bytes of a page, the unit of sharing. [D2 §6] and every kernel we run on.
 pub const PAGE_LEN: u64 = 4096;
@@ -94,20 +95,8 @@ pub const USER_WORD_COUNT_MAX: usize = WORD_WAIT_COUNT_MAX / 4 * 3;
 /// Time between looks at a word that no command changes: its other clients may store to it directly.
 pub const WORD_LOOK_MS: u64 = 1;
 
-/// Fewest bytes of a heap that are given out together: a cache line, so that two blocks never share one. Heaps beyond 2^32 have larger ones.
-pub const GRANULE_LEN_MIN: u64 = 64;
-
 /// Time between looks for a dead rank of the job while a rank waits for a word. For a remote word that is a few messages a second.
 pub const DEATH_LOOK_MS: u64 = 200;
-
-/// Most blocks of one region's heap at once. Its table has 8 MiB at most.
-pub const BLOCK_COUNT_MAX: u32 = 1 << 17;
-
-/// Parts of a region's heap: the first, and one for each time that it follows the region as that grows.
-pub const HEAP_PART_COUNT_MAX: usize = 17;
-
-/// Most bytes of tables of heaps that one user began at a node: 32 of the longest. They are not lent memory.
-pub const USER_HEAP_LEN_MAX: u64 = 256 << 20;
 
 /// Shortest and longest block of a queue: two words, and a page. [VQ §3: tens of bytes]
 pub const QUEUE_BLOCK_LEN_MIN: u32 = 16;

@@ -5,6 +5,7 @@ use super::region::Region;
 use hanare_protocol::copies::UpdateCall;
 use hanare_protocol::heap::{HeapCall, HeapWish};
 use hanare_protocol::id::{Grant, Slot};
+use hanare_protocol::limits::HEAP_WISH_COUNT_MAX;
 use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
@@ -54,16 +55,46 @@ impl Heap<'_> {
     pub fn block_len(&self, offset: u64) -> Result<u64> {
         match self.ask(false, |slot, grant, _| SyncRequest::BlockLen { slot, grant, offset })? {
             SyncAnswer::BlockLen { len } => Ok(len),
-            _ => Err(Error::Garbage { peer: "the heap's node".to_owned(), reason: "no block".to_owned() }),
+            _ => Err(no_block()),
         }
     }
 
+    /// Takes blocks by one message: for each length a block as [`Heap::allocate`] takes it, or the reason that there is none. One that is refused
+    /// keeps no other from being taken.
+    ///
+    /// **Cost**: as for [`Heap::allocate`]. **Errors**: [`Error::LimitReached`] for more than [`HEAP_WISH_COUNT_MAX`] lengths. Of the whole
+    /// call, too: [`Error::BadUse`], [`Error::Broken`].
+    pub fn allocate_many(&self, lens: &[u64], align: u64) -> Result<Vec<Result<u64>>> {
+        self.call_many(lens.iter().map(|len| HeapWish::Allocate { len: *len, align }).collect())
+    }
+
+    /// Gives blocks back by one message, each as [`Heap::free`] does. **Cost** and **errors**: as for [`Heap::allocate_many`].
+    pub fn free_many(&self, offsets: &[u64]) -> Result<Vec<Result<()>>> {
+        let freed = self.call_many(offsets.iter().map(|offset| HeapWish::Free { offset: *offset }).collect())?;
+        Ok(freed.into_iter().map(|answer| answer.map(drop)).collect())
+    }
+
     fn call(&self, wish: HeapWish) -> Result<u64> {
-        let call = HeapCall { region_len: self.region.len(), wish };
-        match self.ask(true, |slot, grant, once| SyncRequest::Heap { slot, grant, call, once })? {
-            SyncAnswer::Block { offset } => Ok(offset),
-            _ => Err(Error::Garbage { peer: "the heap's node".to_owned(), reason: "no block".to_owned() }),
+        let mut answers = self.call_many(vec![wish])?;
+        answers.pop().unwrap_or_else(|| Err(no_block()))
+    }
+
+    fn call_many(&self, wishes: Vec<HeapWish>) -> Result<Vec<Result<u64>>> {
+        if wishes.is_empty() {
+            return Ok(Vec::new());
         }
+        if wishes.len() > HEAP_WISH_COUNT_MAX {
+            let what = "blocks of one call on a heap".to_owned();
+            return Err(Error::LimitReached { what, limit: HEAP_WISH_COUNT_MAX as u64 });
+        }
+        let call = HeapCall { region_len: self.region.len(), wishes };
+        let asked = self.ask(true, |slot, grant, once| SyncRequest::Heap { slot, grant, call: call.clone(), once })?;
+        let SyncAnswer::Blocks(answers) = asked else { return Err(no_block()) };
+        if answers.len() != call.wishes.len() {
+            return Err(no_block());
+        }
+        let each = call.wishes.iter().zip(answers);
+        Ok(each.map(|(wish, answer)| answer.map_err(|refusal| wish.error(refusal, self.region.name()))).collect())
     }
 
     /// Asks the heap's home. With copies a call that `changes` the heap counts once, at the next home, too.
@@ -79,10 +110,11 @@ impl Heap<'_> {
         // The node knows the region by its number.
         answer.map_err(|error| match error {
             Error::NoBlock { offset, .. } => Error::NoBlock { region: region.name().to_owned(), offset },
-            Error::HeapFull { asked, free, largest, .. } => {
-                Error::HeapFull { region: region.name().to_owned(), asked, free, largest }
-            }
             other => other,
         })
     }
+}
+
+fn no_block() -> Error {
+    Error::Garbage { peer: "the heap's node".to_owned(), reason: "no block".to_owned() }
 }

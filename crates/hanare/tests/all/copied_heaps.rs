@@ -31,13 +31,18 @@ impl Drop for Stopper<'_> {
 /// A block with its bytes' length and seed.
 type Block = (u64, u64, u64);
 
-/// Reads a block back and gives it back.
-fn give_back(region: &Region, (offset, len, seed): Block) {
+/// Reads a block back.
+fn check(region: &Region, (offset, len, seed): Block) {
     let mut bytes = vec![0; len as usize];
     region.get(offset, &mut bytes).unwrap();
     assert!(bytes == pattern(len as usize, seed), "another wrote into the block at {offset}");
     assert!(region.heap().block_len(offset).unwrap() >= len);
-    region.heap().free(offset).unwrap();
+}
+
+/// Reads a block back and gives it back.
+fn give_back(region: &Region, block: Block) {
+    check(region, block);
+    region.heap().free(block.0).unwrap();
 }
 
 impl Takers {
@@ -50,10 +55,20 @@ impl Takers {
             // Nodes need the processor, too.
             std::thread::sleep(Duration::from_micros(200));
             let (len, seed) = ((thread * 7919 + round * 104_729) % 5000 + 1, thread << 32 | round);
-            let offset = region.heap().allocate(len, 64).unwrap();
-            region.put(offset, &pattern(len as usize, seed)).unwrap();
-            blocks.push((offset, len, seed));
-            if blocks.len() > 20 {
+            // One thread takes and gives back several by one call.
+            let lens = if thread == 0 { vec![len, 1, len / 2 + 1] } else { vec![len] };
+            let taken = region.heap().allocate_many(&lens, 64).unwrap();
+            for (offset, len) in taken.into_iter().zip(lens) {
+                let offset = offset.unwrap();
+                region.put(offset, &pattern(len as usize, seed)).unwrap();
+                blocks.push((offset, len, seed));
+            }
+            if thread == 0 && blocks.len() > 20 {
+                let some: Vec<Block> = (0..3).map(|_| blocks.swap_remove(round as usize % blocks.len())).collect();
+                some.iter().for_each(|block| check(region, *block));
+                let offsets: Vec<u64> = some.iter().map(|block| block.0).collect();
+                assert_eq!(region.heap().free_many(&offsets).unwrap(), [Ok(()), Ok(()), Ok(())]);
+            } else if blocks.len() > 20 {
                 give_back(region, blocks.swap_remove(round as usize % blocks.len()));
             }
             self.taken.fetch_add(1, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use hanare::{CreateOptions, Error, NodeId, Placement, Pool, Rights};
+use hanare::{CreateOptions, Error, HEAP_WISH_COUNT_MAX, NodeId, Placement, Pool, Rights};
 use support::{TestPool, pattern};
 
 fn placed(placement: Placement) -> CreateOptions {
@@ -23,6 +23,29 @@ fn what_one_client_takes_another_reads_and_gives_back() {
     assert_eq!(back, pattern(1000, 1));
     there.heap().free(block).unwrap();
     assert_eq!(here.heap().free(block), Err(Error::NoBlock { region: "heap".to_owned(), offset: block }));
+}
+
+#[test]
+fn one_message_takes_or_gives_back_several_blocks_each_with_its_own_answer() {
+    let pool = TestPool::start(2, 32 << 20);
+    for node in 0..2 {
+        let region = pool.client(0).create("several", 1 << 20, &placed(Placement::Node(NodeId(node)))).unwrap();
+        let heap = region.heap();
+        let half = 1 << 19;
+        let taken = heap.allocate_many(&[half, 1 << 20, 0, 100], 64).unwrap();
+        let free = (1 << 20) - 64 - half;
+        let full = Error::HeapFull { region: "several".to_owned(), asked: 1 << 20, free, largest: free };
+        assert_eq!((&taken[0], &taken[1], &taken[3]), (&Ok(64), &Err(full), &Ok(64 + half)));
+        assert!(matches!(taken[2], Err(Error::BadSetting { .. })), "{taken:?}");
+        let freed = heap.free_many(&[64, 128, 64 + half]).unwrap();
+        let none = Error::NoBlock { region: "several".to_owned(), offset: 128 };
+        assert_eq!(freed, [Ok(()), Err(none), Ok(())]);
+        assert_eq!(heap.allocate_many(&[1; HEAP_WISH_COUNT_MAX], 1).unwrap().into_iter().filter(Result::is_ok).count(), 256);
+        let long = heap.free_many(&[64; HEAP_WISH_COUNT_MAX + 1]);
+        assert!(matches!(long, Err(Error::LimitReached { limit: 256, .. })), "{long:?}");
+        assert_eq!((heap.allocate_many(&[], 1), heap.free_many(&[])), (Ok(vec![]), Ok(vec![])));
+        pool.client(0).remove("several").unwrap();
+    }
 }
 
 #[test]

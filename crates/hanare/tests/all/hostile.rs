@@ -5,9 +5,11 @@ use crate::raw_link::{BOUND, Raw};
 use crate::support;
 
 use hanare::{CreateOptions, Dim, Element, Error, Modify, Operator, Overflow, QueueForm, Rights, Shape, Strided, Subarray, Unit};
-use hanare_protocol::heap::{HeapCall, HeapWish};
+use hanare_protocol::heap::{HeapCall, HeapRefusal, HeapWish};
 use hanare_protocol::id::{Grant, Slot};
-use hanare_protocol::limits::{LINK_CLAIM_COUNT_MAX, LINK_WORD_COUNT_MAX, QUEUE_READY_COUNT_MAX, WAIT_WORD_COUNT_MAX};
+use hanare_protocol::limits::{
+    HEAP_WISH_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LINK_WORD_COUNT_MAX, QUEUE_READY_COUNT_MAX, WAIT_WORD_COUNT_MAX,
+};
 use hanare_protocol::queue::PortId;
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, Update, dims_list};
@@ -329,12 +331,18 @@ fn what_clients_share_is_not_filled_or_spoiled_by_one_of_them() {
         raw.send(&wait(0, never));
     }
     assert!(matches!(raw.ask(&wait(0, never)), Err(Error::LimitReached { .. })));
-    let call = |region_len, len, align| HeapCall { region_len, wish: HeapWish::Allocate { len, align } };
+    let call = |region_len, len, align| HeapCall { region_len, wishes: vec![HeapWish::Allocate { len, align }] };
     let forged = SyncRequest::Heap { slot, grant: Grant([7; 16]), call: call(LEN, 8, 8), once: None };
     assert!(matches!(raw.ask(&forged), Err(Error::GrantRefused { .. })));
     // A length that is not the region's spoils the liar's own heap alone.
     let lie = SyncRequest::Heap { slot, grant, call: call(u64::MAX, u64::MAX, 1 << 63), once: None };
-    assert!(matches!(raw.ask(&lie), Err(Error::HeapFull { .. })));
+    let Ok(SyncAnswer::Blocks(answers)) = raw.ask(&lie) else { panic!("the heap answers") };
+    assert!(matches!(answers[..], [Err(HeapRefusal::Full { .. })]));
+    for count in [0, HEAP_WISH_COUNT_MAX + 1] {
+        let call = HeapCall { region_len: LEN, wishes: vec![HeapWish::Allocate { len: 1, align: 1 }; count] };
+        let many = SyncRequest::Heap { slot, grant, call, once: None };
+        assert!(matches!(raw.ask(&many), Err(Error::BadUse { .. })), "{count} wishes");
+    }
 
     let client = pool.client(0);
     assert!(client.try_lock("lock0").unwrap().is_none());

@@ -273,7 +273,7 @@ fn tables_of_heaps_are_not_one_user_s_to_fill_the_memory_with() {
     let at = |number: usize| (views[number].layout.extents().next().unwrap().slot, views[number].grants[0]);
     let call = |number, wish| {
         let (slot, grant) = at(number);
-        SyncRequest::Heap { slot, grant, call: HeapCall { region_len: u64::MAX, wish }, once: None }
+        SyncRequest::Heap { slot, grant, call: HeapCall { region_len: u64::MAX, wishes: vec![wish] }, once: None }
     };
     let allocate = |number| call(number, HeapWish::Allocate { len: 1, align: 1 });
     let mut crowd = Raw::connect_as(address, CROWD);

@@ -3,8 +3,8 @@
 use crate::waiter::Waiter;
 use crate::wire_output::WireOutput;
 use hanare_protocol::copies::HolderSet;
-use hanare_protocol::heap::{HeapCall, answer_of};
-use hanare_protocol::id::{Gid, NodeId, Slot};
+use hanare_protocol::heap::answers_of;
+use hanare_protocol::id::{NodeId, Slot};
 use hanare_protocol::wire::control::{NodeAddress, decode};
 use hanare_protocol::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use hanare_protocol::wire::sync::SyncAnswer;
@@ -72,37 +72,21 @@ pub(crate) enum CopyAsker {
     /// The commands of a link.
     Link(u64),
     /// A call on the heap of a region.
-    Heap(HeapAsker),
+    Heap(Waiter),
     /// A comparison of copies.
     Compare(Waiter),
+}
+
+/// The answers to a call on a heap, of their bytes.
+pub(crate) fn blocks(outcome: Result<Vec<u8>>) -> Result<SyncAnswer> {
+    let no_answer = || Error::Garbage { peer: "a home".to_owned(), reason: "no answers of a heap".to_owned() };
+    Ok(SyncAnswer::Blocks(answers_of(&outcome?).ok_or_else(no_answer)?))
 }
 
 /// The answer to a comparison.
 pub(crate) fn compared(outcome: Result<Vec<u8>>) -> Result<SyncAnswer> {
     let no_answer = |_| Error::Garbage { peer: "a home".to_owned(), reason: "no comparison".to_owned() };
     Ok(SyncAnswer::Compared(Box::new(decode(&outcome?).map_err(no_answer)?)))
-}
-
-/// A call on the heap of a region, which waits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HeapAsker {
-    /// The request.
-    pub waiter: Waiter,
-    /// The region.
-    pub gid: Gid,
-    /// The call.
-    pub call: HeapCall,
-}
-
-impl HeapAsker {
-    /// The answer to it. The bytes are those of the heap's answer.
-    pub fn answer(&self, outcome: Result<Vec<u8>>) -> Result<SyncAnswer> {
-        let HeapAsker { gid, call, .. } = self;
-        let no_answer = || Error::Garbage { peer: gid.to_string(), reason: "no answer of a heap".to_owned() };
-        let answer = answer_of(&outcome?).ok_or_else(no_answer)?;
-        let offset = answer.map_err(|refusal| call.error(refusal, &gid.to_string()))?;
-        Ok(SyncAnswer::Block { offset })
-    }
 }
 
 /// An order to the driver. `A` names a command that waits.

@@ -23,7 +23,7 @@ mod tests;
 mod waiting;
 mod wires;
 
-pub(crate) use events::{CopyAsker, HeapAsker, compared};
+pub(crate) use events::{CopyAsker, blocks, compared};
 pub use events::{CopyInput, CopyOutput};
 
 use crate::memory::{Bytes, Memory};

@@ -415,7 +415,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     /// Applies a write, and notes the call that it is a part of. Returns the elements before it, or what its call answers.
     fn apply_noted(&mut self, write: &ExtentWrite) -> Result<Vec<u8>> {
         let olds = match &write.call {
-            Some(ExtentCall::Heap(call)) => answer_bytes(Heap::carry_out(&mut self.heap, call)),
+            Some(ExtentCall::Heap(call)) => answer_bytes(&Heap::carry_out(&mut self.heap, call)),
             Some(ExtentCall::Digests(call)) => call.digests(|offset, into| self.extent.read(offset, into))?,
             None => self.extent.apply(write)?,
         };

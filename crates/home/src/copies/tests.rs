@@ -7,7 +7,7 @@ use crate::vectors::{Vector, Vectors};
 use hanare_protocol::Result;
 use hanare_protocol::copies::{Once, Position, Term, UpdateCall};
 use hanare_protocol::element::{Element, Operator};
-use hanare_protocol::heap::{HeapCall, HeapRefusal, HeapWish, answer_of};
+use hanare_protocol::heap::{HeapCall, HeapRefusal, HeapWish, answers_of};
 use hanare_protocol::id::{Epoch, Gid};
 use hanare_protocol::limits::{DONE_CALL_COUNT_MAX, STAGE_LEN};
 use hanare_protocol::wire::command::{Op, Update};
@@ -448,19 +448,21 @@ fn a_home_that_is_not_open_yet_makes_a_copy_later() {
 #[test]
 fn a_heap_is_the_copy_s_too_and_that_of_one_that_is_made_anew() {
     let (mut home, mut copy) = pair();
-    let wish = |wish| HeapCall { region_len: LEN as u64, wish };
-    let take = wish(HeapWish::Allocate { len: 100, align: 64 });
+    let wish = |wish: &[HeapWish]| HeapCall { region_len: LEN as u64, wishes: wish.to_vec() };
+    let allocate = HeapWish::Allocate { len: 100, align: 64 };
+    let take = || wish(&[allocate]);
     let call = |number| UpdateCall { client: 7, number, lowest: 1, is_repeat: false };
-    home.write(5, ExtentWrite::heap(take, Some(call(1))));
-    home.write(6, ExtentWrite::heap(take, Some(call(2))));
+    home.write(5, ExtentWrite::heap(take(), Some(call(1))));
+    home.write(6, ExtentWrite::heap(take(), Some(call(2))));
     assert_eq!(home.copies.heap(EXTENT.gid, Slot(0)), None, "the copy does not have it yet");
     exchange(&mut home, &mut copy);
-    home.write(7, ExtentWrite::heap(wish(HeapWish::Free { offset: 64 }), Some(call(3))));
-    home.write(8, ExtentWrite::heap(wish(HeapWish::Free { offset: 4096 }), Some(call(4))));
+    home.write(7, ExtentWrite::heap(wish(&[HeapWish::Free { offset: 64 }]), Some(call(3))));
+    let both = [HeapWish::Free { offset: 4096 }, allocate];
+    home.write(8, ExtentWrite::heap(wish(&both), Some(call(4))));
     exchange(&mut home, &mut copy);
-    let answer = |(_, told): &(u32, Result<Vec<u8>>)| answer_of(told.as_ref().unwrap());
+    let answer = |(_, told): &(u32, Result<Vec<u8>>)| answers_of(told.as_ref().unwrap()).unwrap();
     let answers: Vec<_> = home.applied.iter().filter(|(asker, _)| *asker >= 5).map(answer).collect();
-    assert_eq!(answers, [Some(Ok(64)), Some(Ok(192)), Some(Ok(64)), Some(Err(HeapRefusal::NoBlock))]);
+    assert_eq!(answers, [vec![Ok(64)], vec![Ok(192)], vec![Ok(64)], vec![Err(HeapRefusal::NoBlock), Ok(64)]]);
     let heap = home.copies.heap(EXTENT.gid, Slot(0)).cloned();
     assert!(heap.is_some() && copy.copies.heap(EXTENT.gid, Slot(0)) == heap.as_ref());
     // Another node gets a copy.
@@ -475,7 +477,9 @@ fn a_heap_is_the_copy_s_too_and_that_of_one_that_is_made_anew() {
     exchange(&mut home, &mut third);
     third.hold(ToHolder::Freeze { term: Term(4) });
     third.hold(ToHolder::Elect { set: set(4, 2, &[]), has: BTreeMap::new() });
-    third.write(1, ExtentWrite::heap(take, Some(UpdateCall { is_repeat: true, ..call(2) })));
-    third.write(2, ExtentWrite::heap(take, Some(call(5))));
-    assert_eq!(third.applied.iter().map(answer).collect::<Vec<_>>(), [Some(Ok(192)), Some(Ok(64))]);
+    third.write(1, ExtentWrite::heap(take(), Some(UpdateCall { is_repeat: true, ..call(2) })));
+    third.write(2, ExtentWrite::heap(wish(&both), Some(UpdateCall { is_repeat: true, ..call(4) })));
+    third.write(3, ExtentWrite::heap(wish(&[allocate; 2]), Some(call(5))));
+    let answers: Vec<_> = third.applied.iter().map(answer).collect();
+    assert_eq!(answers, [vec![Ok(192)], vec![Err(HeapRefusal::NoBlock), Ok(64)], vec![Ok(320), Ok(448)]]);
 }

@@ -133,7 +133,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let wait = SyncRequest::Wait { words: vec![word(8, Wait::NotEqual(Word::U64(1)))], bound_ms: Some(1) };
     let either = vec![word(LEN - 8, Wait::Equal(Word::U32(1))), word(6, Wait::Less(Word::I16(0)))];
     let never = SyncRequest::Wait { words: either, bound_ms: None };
-    let call = HeapCall { region_len: LEN, wish: HeapWish::Allocate { len: 100, align: 64 } };
+    let call =
+        HeapCall { region_len: LEN, wishes: vec![HeapWish::Allocate { len: 100, align: 64 }, HeapWish::Free { offset: 64 }] };
     let allocate = SyncRequest::Heap { slot, grant, call, once: None };
     vec![
         [

@@ -201,7 +201,7 @@ pub struct ExtentWrite {
 }
 
 /// A call that all holders of an extent carry out at one place in the order of its writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ExtentCall {
     /// On the heap of the region, which begins in the extent.
     Heap(HeapCall),
@@ -250,10 +250,10 @@ impl ExtentWrite {
         self
     }
 
-    /// Bytes of all ranges; of a call on a heap, those of its answer.
+    /// Bytes of all ranges; of a call on a heap, those of its answers.
     pub fn len_bytes(&self) -> u64 {
-        match self.call {
-            Some(ExtentCall::Heap(_)) => HEAP_ANSWER_LEN,
+        match &self.call {
+            Some(ExtentCall::Heap(call)) => HEAP_ANSWER_LEN.saturating_mul(call.wishes.len() as u64),
             Some(ExtentCall::Digests(_)) => 0,
             None => self.ranges.iter().map(|(_, len)| *len).fold(0, u64::saturating_add),
         }
@@ -268,7 +268,7 @@ impl ExtentWrite {
                 return Err(Malformed("a call on an extent that also writes"));
             }
             return match call {
-                ExtentCall::Heap(_) => Ok(()),
+                ExtentCall::Heap(call) => call.check(),
                 ExtentCall::Digests(_) if self.once.is_some() => Err(Malformed("digests that count once")),
                 ExtentCall::Digests(call) => call.check(extent_len),
             };
@@ -302,6 +302,7 @@ mod tests {
     use super::*;
     use crate::element::{Element, Operator};
     use crate::heap::HeapWish;
+    use crate::limits::HEAP_WISH_COUNT_MAX;
     use crate::wire::command::Update;
 
     fn entry(op: Op, ranges: &[(u64, u64)], operand_len: usize) -> ExtentWrite {
@@ -345,13 +346,15 @@ mod tests {
             entry(Op::Put, &[(0, u64::MAX), (0, u64::MAX)], 8),
         ];
         assert!(bad.iter().all(|entry| entry.check(4096).is_err()));
-        let call = HeapCall { region_len: u64::MAX, wish: HeapWish::Free { offset: u64::MAX } };
+        let heap = |wishes| HeapCall { region_len: u64::MAX, wishes };
+        let call = heap(vec![HeapWish::Free { offset: u64::MAX }; HEAP_WISH_COUNT_MAX]);
         let digests = DigestCall { offset: 0, len: 4096, seed: [0; 16], drops: true };
-        assert_eq!(ExtentWrite::heap(call, None).check(4096), Ok(()));
+        assert_eq!(ExtentWrite::heap(call.clone(), None).check(4096), Ok(()));
+        assert!(ExtentWrite::heap(heap(Vec::new()), None).check(4096).is_err());
         assert_eq!(ExtentWrite::call(ExtentCall::Digests(digests)).check(4096), Ok(()));
         assert!(ExtentWrite::call(ExtentCall::Digests(digests)).check(4095).is_err());
         for entry in [entry(Op::Put, &[(0, 8)], 8), entry(Op::Put, &[], 8), entry(Op::Get, &[], 0)] {
-            for call in [ExtentCall::Heap(call), ExtentCall::Digests(digests)] {
+            for call in [ExtentCall::Heap(call.clone()), ExtentCall::Digests(digests)] {
                 assert!(ExtentWrite { call: Some(call), ..entry.clone() }.check(4096).is_err());
             }
         }
@@ -360,7 +363,8 @@ mod tests {
     #[test]
     fn a_write_survives_its_encoding() {
         let entry = entry(Op::CompareAndSwap(Element::U64), &[(8, 8)], 16);
-        let call = HeapCall { region_len: 4096, wish: HeapWish::Allocate { len: 100, align: 64 } };
+        let wishes = vec![HeapWish::Allocate { len: 100, align: 64 }, HeapWish::Free { offset: 64 }];
+        let call = HeapCall { region_len: 4096, wishes };
         for entry in [entry, ExtentWrite::heap(call, None)] {
             let bytes = crate::wire::control::encode(&entry);
             assert_eq!(crate::wire::control::decode::<ExtentWrite>(&bytes), Ok(entry));

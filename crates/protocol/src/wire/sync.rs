@@ -13,7 +13,7 @@ use super::carried::{BroughtPages, Carried, ExtentAddress};
 use super::queue::{ArrayAt, QueueRequest};
 use crate::copies::{Comparison, DigestCall, UpdateCall};
 use crate::entry::{DataGrant, Publication, Stamp};
-use crate::heap::HeapCall;
+use crate::heap::{HeapAnswer, HeapCall};
 use crate::id::{Grant, JobId, PartyName, Slot};
 use crate::limits::QUEUE_READY_COUNT_MAX;
 use serde::{Deserialize, Serialize};
@@ -127,7 +127,7 @@ pub enum SyncRequest {
         /// Time in milliseconds; `None` for ever.
         bound_ms: Option<u64>,
     },
-    /// Takes or gives back a block of a region's heap, at the node of the region's first extent; answered by [`SyncAnswer::Block`].
+    /// Takes or gives back blocks of a region's heap, at the node of the region's first extent; answered by [`SyncAnswer::Blocks`].
     Heap {
         /// The first extent's slot.
         slot: Slot,
@@ -174,7 +174,7 @@ pub enum SyncRequest {
 }
 
 impl SyncRequest {
-    /// True if it takes a block or gives one back.
+    /// True if it takes blocks or gives some back.
     pub fn changes_heap(&self) -> bool {
         matches!(self, SyncRequest::Heap { .. })
     }
@@ -268,11 +268,8 @@ pub enum SyncAnswer {
         /// The word that was seen.
         seen: u64,
     },
-    /// A block was taken, or given back.
-    Block {
-        /// Its first byte in the region.
-        offset: u64,
-    },
+    /// The answers to the wishes of a call on a heap.
+    Blocks(Vec<HeapAnswer>),
     /// Length of a block.
     BlockLen {
         /// In bytes.

@@ -19,8 +19,8 @@ fn an_order_of_writes_that_ends_and_begins_again_forgets_no_call() {
     let call = |number, is_repeat| UpdateCall { client: 7, number, lowest: 1, is_repeat };
     let once = |number, is_repeat| ExtentWrite { once: Some(Once { call: call(number, is_repeat), at: 0 }), ..add(8, 5) };
     home.write(1, once(1, false));
-    let wish = HeapWish::Allocate { len: 100, align: 64 };
-    home.write(2, ExtentWrite::heap(HeapCall { region_len: LEN as u64, wish }, Some(call(2, false))));
+    let wishes = vec![HeapWish::Allocate { len: 100, align: 64 }];
+    home.write(2, ExtentWrite::heap(HeapCall { region_len: LEN as u64, wishes }, Some(call(2, false))));
     assert_eq!(home.bytes()[8], 5);
     // It is made ready a second time, by a coordinator that began again: the term is the first one.
     home.tell(CopyInput::Made { extent: EXTENT, set: alone.clone(), order: 8, slot: Slot(0) });
