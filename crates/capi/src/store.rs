@@ -1,5 +1,7 @@
 //! `hanare.h`, "Stores".
 
+mod watch;
+
 use crate::argument::{bytes, bytes_mut, give, items, place, reference, sized, take, text, write_sized};
 use crate::border::{Failure, Outcome, code_of};
 use crate::code;
@@ -293,14 +295,43 @@ pub unsafe extern "C" fn hanare_store_put_many(
             Ok(Item { key, kind: kind::PLAIN, bytes })
         });
         let were_put = store.put_many(&each.collect::<Outcome<Vec<Item<'_>>>>()?, ttl_of(ttl_ms))?;
-        if !done.is_null() {
-            for (index, was_put) in were_put.iter().enumerate() {
-                // SAFETY: not NULL, so it is the caller's list of `count`.
-                unsafe { done.add(index).write((*was_put).into()) };
-            }
-        }
-        Ok(c_int::try_from(were_put.iter().filter(|was_put| **was_put).count()).unwrap_or(c_int::MAX))
+        // SAFETY: as above.
+        Ok(unsafe { tell(&were_put, done) })
     })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_store_remove_many(
+    store: *mut CStore,
+    keys: *const CKey,
+    count: usize,
+    done: *mut c_int,
+) -> c_int {
+    code_of("hanare_store_remove_many", || {
+        // SAFETY: the caller's handle and lists.
+        let (store, keys) = unsafe { (&reference(store, "store")?.0, keys_of(keys, count)?) };
+        let removed = store.remove_many(&keys)?;
+        // SAFETY: as above.
+        Ok(unsafe { tell(&removed, done) })
+    })
+}
+
+/// Writes which keys were changed; returns how many.
+///
+/// # Safety
+/// The caller's list of as many, or NULL.
+unsafe fn tell(were_changed: &[bool], done: *mut c_int) -> c_int {
+    if !done.is_null() {
+        for (index, was_changed) in were_changed.iter().enumerate() {
+            // SAFETY: not NULL, so it is the caller's list.
+            unsafe { done.add(index).write((*was_changed).into()) };
+        }
+    }
+    c_int::try_from(were_changed.iter().filter(|was_changed| **was_changed).count()).unwrap_or(c_int::MAX)
 }
 
 /// Runs a call on one key, which says whether it was there.

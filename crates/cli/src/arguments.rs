@@ -1,7 +1,8 @@
 //! The command's words: one definition, from which its help, completions and man pages come.
 
 use crate::{
-    demo, forward, journal, keeper, key, mount, nbd, node, queue, rebalance, region, run, scrub, serve, top, trace, what_if,
+    demo, forward, journal, keeper, key, mount, nbd, node, queue, rebalance, region, run, scrub, serve, store, top, trace,
+    what_if,
 };
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
@@ -59,6 +60,9 @@ pub enum Command {
     /// Create, list and describe queues, and pipe through them
     #[command(subcommand)]
     Queue(queue::Command),
+    /// Show stores of keys and values, and how full they are
+    #[command(subcommand)]
+    Store(store::Command),
     /// Draw the key that lets hosts into one pool
     #[command(subcommand)]
     Key(key::Command),
@@ -108,7 +112,7 @@ pub enum Command {
 
 /// The commands by what they are for, as the help lists them.
 const GROUPS: [(&str, &[&str]); 3] = [
-    ("Use the pool", &["demo", "run", "region", "queue", "mount", "nbd", "serve", "status", "top"]),
+    ("Use the pool", &["demo", "run", "region", "queue", "store", "mount", "nbd", "serve", "status", "top"]),
     ("Operate it", &["node", "keeper", "key", "doctor", "scrub", "rebalance", "journal", "info", "completions", "man"]),
     ("Measure and model", &["bench", "model", "report", "sim", "trace", "what-if"]),
 ];

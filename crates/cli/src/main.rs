@@ -11,6 +11,7 @@
 //! | [`top`], [`look`] | what happens, live, and what nodes tell who looks |
 //! | [`mod@mount`], [`nbd`] | the pool as files, a region as a disk |
 //! | [`serve`], [`loopback`] | a store for clients of Redis; the users behind connections on loopback |
+//! | [`store`] | stores, and how full they are |
 //! | [`mod@log`] | what a long-running command says |
 //! | [`doctor`] | what is wrong, and what to type |
 //! | [`keeper`] | the nodes that hold the coordinator's journal together |
@@ -59,6 +60,7 @@ mod scrub;
 mod serve;
 mod size;
 mod status;
+mod store;
 mod top;
 mod trace;
 mod users;
@@ -151,6 +153,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Key(command) => key::run(command)?,
         Command::Journal(command) => journal::run(&command)?,
         Command::Keeper(command) => keeper::run(&command)?,
+        Command::Store(command) => store::run(&command)?,
         Command::Bench(options) => forward::bench(&options)?,
         Command::Info { json } => info::run(json)?,
         Command::Doctor { json } => return doctor::run(json),

@@ -89,7 +89,7 @@ pub fn run(serve: &Serve) -> Result<()> {
     }
     let StoreOptions { entries, mode, tries, .. } = StoreOptions::default();
     let &Options { bytes, evict, place, copies, clients, .. } = options;
-    let made = StoreOptions { bytes, evict, entries, placement: place, copies, mode, tries };
+    let made = StoreOptions { bytes, evict, entries, placement: place, copies, mode, tries, ..StoreOptions::default() };
     let store = Store::open(&Pool::attach()?, &options.store, &made)?;
     let callers = if options.anyone || secret.is_some() { Callers::anyone() } else { Callers::own() };
     let threads = options.threads.map_or_else(|| threads_for(&store), |threads| threads as usize);

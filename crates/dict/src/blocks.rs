@@ -5,7 +5,11 @@
 //! looks at the word after it has counted. So one of both sees the other, and a held block is not given back before its holder releases it.
 //! A killed program never releases its holds. Nobody links the blocks that it keeps so; they go with the heap at the next sweep.
 
-use super::bucket::{At, GRANULE};
+mod loose;
+
+pub use loose::LooseBlocks;
+
+use super::bucket::{At, GRANULE, rounded};
 use super::spare_blocks::SpareBlocks;
 use super::waiter::{Waiter, step};
 use super::{BRIEF_LEN, Fault};
@@ -311,8 +315,9 @@ impl Heaps {
         }
         // A sweep was faster, or its node is lost: either way nobody has the block any more.
         let Ok(segment) = self.segment(at.segment) else { return };
+        // Values of a store are not read in place.
         let is_long = len >= VIEWED_LEN_MIN;
-        if is_long && !self.may_keep_long(segment, at) {
+        if is_long && self.fixed.is_none() {
             self.give_back_long(Some(at));
             return;
         }
@@ -320,11 +325,6 @@ impl Heaps {
             self.last.store(at.segment, Ordering::Relaxed);
             let _ = segment.free(at);
         }
-    }
-
-    /// True for a long block of a store that nobody reads in place.
-    fn may_keep_long(&self, segment: &Segment, at: At) -> bool {
-        self.fixed.is_some() && segment.is_held(at).is_ok_and(|is_held| !is_held)
     }
 
     /// Gives long blocks back that nobody holds, `at` among them. Blocks that others hold are remembered.
@@ -433,9 +433,9 @@ impl Drop for Heaps {
 /// Takes a block of one heap, if it has room.
 fn take_of(segment: &Segment, number: u32, len: u64) -> Result<Option<At>, Fault> {
     match segment.region.heap().allocate(len, 1) {
-        Ok(offset) => match u32::try_from(offset / GRANULE) {
-            Ok(place) => Ok(Some(At { segment: number, place })),
-            Err(_) => {
+        Ok(offset) => match At::of_offset(number, offset) {
+            Some(at) => Ok(Some(at)),
+            None => {
                 segment.region.heap().free(offset)?;
                 Ok(None)
             }

@@ -48,6 +48,11 @@ impl At {
         At { segment: (far >> 32) as u32, place: far as u32 }
     }
 
+    /// The block at that offset of a heap; `None` for a place that no entry can name.
+    pub fn of_offset(segment: u32, offset: u64) -> Option<At> {
+        u32::try_from(offset / GRANULE).ok().map(|place| At { segment, place })
+    }
+
     pub fn offset(self) -> u64 {
         u64::from(self.place) * GRANULE
     }

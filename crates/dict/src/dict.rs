@@ -105,14 +105,24 @@ impl<W: Waiter> Dict<W> {
 
     /// Opens a dictionary, or the table of a store.
     pub(crate) fn open_as(pool: &Pool, name: &str, options: &Options, store: Option<StoreTerms>, waiter: W) -> Result<Dict<W>> {
-        let (root_region, terms) = root_of(pool, name, options, store)?;
+        Dict::of_root(pool, name, root_of(pool, name, options, store)?, options.tries, waiter)
+    }
+
+    /// The dictionary, or the table of a store, with that root.
+    pub(crate) fn of_root(
+        pool: &Pool,
+        name: &str,
+        (root_region, terms): (Region, Terms),
+        tries: u32,
+        waiter: W,
+    ) -> Result<Dict<W>> {
         let opening = Opening { pool, name, root_region: &root_region, terms: &terms };
-        let now = opening.first_table(options.tries)?;
+        let now = opening.first_table(tries)?;
         Ok(Dict {
             pool: pool.clone(),
             name: name.to_owned(),
             terms,
-            tries: options.tries,
+            tries,
             crowd: AtomicU32::new(CROWD),
             now: RwLock::new(Arc::new(now)),
             lineage: Lineage::here(),
@@ -176,6 +186,14 @@ impl<W: Waiter> Dict<W> {
             Err(error) => return Err(error),
         }
         Ok(true)
+    }
+
+    /// Checks that the dictionary was not removed. **Cost**: a message to the coordinator. **Errors**: [`Error::UnknownRegion`].
+    pub(crate) fn check_there(&self) -> Result<()> {
+        match self.pool.open_trusted(&self.name)?.gid() == self.root_region.gid() {
+            true => Ok(()),
+            false => Err(Error::UnknownRegion { name: self.name.clone() }),
+        }
     }
 
     // Finding and reading.

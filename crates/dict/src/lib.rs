@@ -75,7 +75,7 @@ pub use keys::{Keys, Walk};
 pub use mark::Evict;
 pub use opening::Options;
 pub use renew::DictStat;
-pub use store::{Change, Found, Item, Store, StoreOptions, StoreStat};
+pub use store::{Change, Found, Item, Stamp, Store, StoreOptions, StoreStat};
 pub use times::{Times, now_ms};
 pub use waiter::{Here, Waiter};
 

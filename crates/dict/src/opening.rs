@@ -3,7 +3,7 @@
 use super::blocks::{Heaps, Writers};
 use super::root::{ATTRIBUTE, PART, Root, StoreTerms, Terms};
 use super::table::{Table, word_len};
-use hanare::{CreateOptions, Error, Placement, Pool, Region, Result};
+use hanare::{Attributes, CreateOptions, Error, Placement, Pool, Region, Result};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,13 +25,23 @@ pub struct Options {
     pub memory: u64,
     /// Rights, as a file's mode bits. Used where it is made; later parts get the root's mode.
     pub mode: u32,
+    /// Attributes of its root region, beside its own. Used where it is made.
+    pub attributes: Attributes,
     /// Tries of a call where others change the same bucket all the time. 5,000 take some seconds.
     pub tries: u32,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { placement: Placement::Local, copies: 1, buckets: 1 << 14, memory: 16 << 20, mode: 0o600, tries: 5000 }
+        Options {
+            placement: Placement::Local,
+            copies: 1,
+            buckets: 1 << 14,
+            memory: 16 << 20,
+            mode: 0o600,
+            attributes: Attributes::default(),
+            tries: 5000,
+        }
     }
 }
 
@@ -45,21 +55,28 @@ pub struct Opening<'d> {
 
 /// Opens or makes the root region of a dictionary or a store. Returns its terms, too.
 pub fn root_of(pool: &Pool, name: &str, options: &Options, store: Option<StoreTerms>) -> Result<(Region, Terms)> {
-    let Options { placement, copies, buckets, memory, mode, .. } = *options;
+    let Options { placement, copies, buckets, memory, mode, ref attributes, .. } = *options;
     if buckets == 0 || memory < 4096 {
         let (key, value) = ("dictionary".to_owned(), format!("{buckets} buckets, {memory} bytes"));
         return Err(Error::BadSetting { key, value, reason: "it has at least one bucket, and 4096 bytes of memory".to_owned() });
     }
     let terms = Terms { buckets, memory, seed: chance(), placement, store };
-    let attributes = [(ATTRIBUTE, terms.write())].into_iter().collect();
+    let mut attributes = attributes.clone();
+    attributes.set(ATTRIBUTE, terms.write());
     let made = pool.create(name, ROOT_LEN, &CreateOptions { placement, copies, mode, attributes, ..CreateOptions::default() });
     let region = match made {
-        Err(Error::NameTaken { .. }) => pool.open_trusted(name)?,
+        Err(Error::NameTaken { .. }) => return made_root_of(pool, name, store.is_some()),
         other => other?,
     };
+    Ok((region, terms))
+}
+
+/// Opens the root region of a dictionary or a store that was made. Returns its terms, too.
+pub fn made_root_of(pool: &Pool, name: &str, is_store: bool) -> Result<(Region, Terms)> {
+    let region = pool.open_trusted(name)?;
     let terms = Terms::read(name, region.attributes().get(ATTRIBUTE))?;
-    if terms.store.is_some() != store.is_some() {
-        let reason = if store.is_some() { "it is a dictionary: open it as one" } else { "it is a store: open it as one" };
+    if terms.store.is_some() != is_store {
+        let reason = if is_store { "it is a dictionary: open it as one" } else { "it is a store: open it as one" };
         return Err(Error::BadUse { region: name.to_owned(), reason: reason.to_owned() });
     }
     Ok((region, terms))

@@ -85,6 +85,11 @@ impl Plan {
         Ok(Some(plan))
     }
 
+    /// Bytes of its bucket's block; 0 without entries.
+    pub fn bucket_len(&self) -> u64 {
+        if self.writing.count == 0 { 0 } else { self.writing.block_len() }
+    }
+
     /// The bucket with a key's value set, or without the key.
     pub fn of_key(number: u64, looked: &Looked, coded: &[u8], fresh: Option<Value<'_>>) -> Result<Option<Plan>, Fault> {
         Plan::new(number, looked, |entry| entry.key == coded, fresh.map(|value| Entry { key: coded, value }))

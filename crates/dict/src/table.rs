@@ -108,6 +108,11 @@ impl Table {
         self.writers.and(self.buckets.writers()).and(self.values.writers())
     }
 
+    /// True if one node has all words.
+    pub(super) fn is_at_one_node(&self) -> bool {
+        self.node.is_some()
+    }
+
     /// Offset of a word.
     pub(super) fn offset(&self, number: u64) -> u64 {
         word_len(self.evict) * number
@@ -197,7 +202,7 @@ impl Table {
     }
 
     /// Remembers a word and its bucket as of `begun`, where that spares a message.
-    fn note(&self, number: u64, looked: Looked, begun: Instant) {
+    pub(super) fn note(&self, number: u64, looked: Looked, begun: Instant) {
         if self.is_here {
             return;
         }
@@ -244,7 +249,7 @@ impl Table {
 
     /// Carries a plan out, by the waiter where that may last.
     pub(super) fn carry_out_from<W: Waiter>(&self, waiter: &W, plan: Plan, may_grow: bool) -> Result<Option<u32>, Fault> {
-        let len = if plan.writing.count == 0 { 0 } else { plan.writing.block_len() };
+        let len = plan.bucket_len();
         let freed_len = if plan.word.is_none() { 0 } else { block_len_of(plan.word) };
         let is_quick = self.is_here && plan.freed.is_empty() && self.buckets.spares_messages(len, freed_len);
         step(waiter, !is_quick, || self.carry_out(plan, may_grow))
@@ -371,7 +376,7 @@ impl Table {
     }
 
     /// Gives back the block that no word leads to any more.
-    fn free_bucket(&self, word: Word) {
+    pub(super) fn free_bucket(&self, word: Word) {
         self.buckets.free(word.at(), block_len_of(word));
     }
 

@@ -44,6 +44,8 @@ class Store(TableHandle[_hanare.Store]):
         Nodes that hold each of its bytes, 1 to 3; where it is made.
     mode : int
         Who may read and write, as a file's mode bits. Where it is made.
+    attributes : dict of bytes, optional
+        Bytes that stay with its region, by names of the caller. Where it is made.
     trust : int, str, or several of them, optional
         Users, by number or name, whose store is used too, or ``"anyone"``.
 
@@ -76,10 +78,20 @@ class Store(TableHandle[_hanare.Store]):
         place: str = "local",
         copies: int = 1,
         mode: int = 0o600,
+        attributes: dict[str, bytes] | None = None,
         trust: Trusted = None,
     ) -> None:
         self.name, self._pool = name, trusting(pool, trust)
-        self._open_as(_hanare.Store, self._pool, name, bytes, evict, entries, place, copies, mode)
+        self._open_as(_hanare.Store, self._pool, name, bytes, evict, entries, place, copies, mode, attributes or {})
+
+    @property
+    def created(self) -> bool:
+        """Whether this handle made the store."""
+        return self._here().created
+
+    def attribute(self, name: str) -> bytes | None:
+        """Return an attribute of its region; ``None`` where it has none of that name."""
+        return self._here().attribute(name)
 
     @property
     def evict(self) -> str:
@@ -150,6 +162,46 @@ class Store(TableHandle[_hanare.Store]):
             raise KeyError(key)
         return seconds
 
+    # Watching.
+
+    def stamp(self, key: Any) -> int:
+        """Return the stamp of a key's value: two different values have different ones. 0 where the key is not there. No use of the key."""
+        return self._here().stamp(key)
+
+    def watch(self, key: Any, *, since: int | None = None, deadline: float | None = None) -> int | None:
+        """Wait until a key's value is another one: it was put, removed, evicted, or has ended.
+
+        Take the stamp, then read the value, then watch: no change is missed. A value that changes and changes back before the call looks is
+        not seen. A put of the same bytes, or a sweep, may end the call. No use of the key.
+
+        Parameters
+        ----------
+        key
+            The key. It need not be there.
+        since : int, optional
+            A stamp, of `stamp` or an earlier call; by default that of the value which the call finds.
+        deadline : float, optional
+            Seconds; by default the call waits as long as it takes. Ctrl-C ends it.
+
+        Returns
+        -------
+        int or None
+            The value's stamp, 0 where the key is not there. ``None`` after the deadline.
+
+        Raises
+        ------
+        UnknownRegion
+            The store was removed. A look each 2 s finds that.
+
+        Notes
+        -----
+        **Cost**: on this host looks at a word, 1 ms apart at most. Elsewhere a message each way, and one or two for a look at the value; as
+        much again each 2 s, and for each change of another key of the same word. Each 2 s one message to the coordinator.
+        """
+        native = self._here()
+        changed: int | None = native.watch(key, native.stamp(key) if since is None else since, deadline).result()
+        return changed
+
     # Changing.
 
     def put(self, key: Any, value: Any, *, ttl: float | None = None, deadline: float | None = None) -> None:
@@ -166,9 +218,12 @@ class Store(TableHandle[_hanare.Store]):
         """
         self._here().put(key, value, ttl, deadline)
 
-    def put_many(self, keys: Sequence[Any], values: Sequence[Any], *, ttl: float | None = None) -> list[bool]:
-        """Set values; say of each whether there was room for it."""
-        return self._here().put_many(list(keys), list(values), ttl)
+    def put_many(self, keys: Sequence[Any], values: Sequence[Any], *, ttl: float | None = None, replace: bool = True) -> list[bool]:
+        """Set values by few messages; say of each whether there was room for it.
+
+        Of a batch that is longer than the store, some keys find no room. Of a key that stands twice, the later value stays. Without `replace` a key that is there keeps its value, and that counts as a use.
+        """
+        return self._here().put_many(list(keys), list(values), ttl, replace)
 
     def expire(self, key: Any, ttl: float | None) -> bool:
         """Let a key end in so many seconds, or never; say whether it was there."""
@@ -185,6 +240,10 @@ class Store(TableHandle[_hanare.Store]):
     def remove(self, key: Any) -> bool:
         """Take a key away; say whether it was there."""
         return self._here().remove(key)
+
+    def remove_many(self, keys: Sequence[Any]) -> list[bool]:
+        """Take keys away by few messages; say of each whether it was there."""
+        return self._here().remove_many(list(keys))
 
     # The whole.
 
@@ -216,6 +275,10 @@ class Store(TableHandle[_hanare.Store]):
             The store is copied to as much other memory, which is not there. All is as it was.
         """
         return self._here().sweep()
+
+    def give_back(self) -> None:
+        """Give back the memory that this program keeps for its next puts."""
+        self._here().give_back()
 
     def destroy(self) -> None:
         """Remove the store from the pool."""

@@ -4,11 +4,13 @@ use crate::dictionary::key;
 use crate::errors::raise;
 use crate::memory::{ObjectBytes, check_apart};
 use crate::pool::Pool;
+use crate::waiting::{Came, Pending, begin};
 use hanare::{Error, Result};
-use hanare_dict::{Item, Key, StoreOptions, Told, kind};
+use hanare_dict::{Item, Key, Stamp, StoreOptions, Told, kind};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A store that is open in this process.
@@ -74,10 +76,12 @@ impl Store {
         place: &str,
         copies: u8,
         mode: u32,
+        attributes: BTreeMap<String, Vec<u8>>,
         tries: u32,
     ) -> PyResult<Store> {
         let (evict, placement) = (evict.parse().map_err(raise)?, place.parse().map_err(raise)?);
-        let options = StoreOptions { bytes, evict, entries, placement, copies, mode, tries };
+        let attributes = attributes.into_iter().collect();
+        let options = StoreOptions { bytes, evict, entries, placement, copies, mode, attributes, tries };
         let store = py.detach(|| hanare_dict::Store::open(&pool.pool, name, &options)).map_err(raise)?;
         Ok(Store { store })
     }
@@ -86,6 +90,17 @@ impl Store {
     #[getter]
     fn evict(&self) -> &'static str {
         self.store.evict().name()
+    }
+
+    /// True if the call that opened it made it.
+    #[getter]
+    fn created(&self) -> bool {
+        self.store.created()
+    }
+
+    /// An attribute of its region.
+    fn attribute<'py>(&self, py: Python<'py>, name: &str) -> Option<Bound<'py, PyBytes>> {
+        self.store.attributes().get(name).map(|value| PyBytes::new(py, value))
     }
 
     /// True if gets send no message.
@@ -161,13 +176,14 @@ impl Store {
         done.ok_or_else(|| raise(late(self.store.name(), deadline)))
     }
 
-    /// Sets values. Returns true for each key that is there.
+    /// Sets values, or those of keys that are not there. Returns true for each key that is there.
     fn put_many(
         &self,
         py: Python<'_>,
         keys: Vec<Bound<'_, PyAny>>,
         values: Vec<Bound<'_, PyAny>>,
         ttl: Option<f64>,
+        replaces: bool,
     ) -> PyResult<Vec<bool>> {
         if keys.len() != values.len() {
             return Err(PyValueError::new_err(format!("{} keys, and {} values", keys.len(), values.len())));
@@ -176,7 +192,13 @@ impl Store {
         let lent = values.iter().map(ObjectBytes::new).collect::<PyResult<Vec<ObjectBytes>>>()?;
         let each = coded.iter().zip(&lent);
         let items: Vec<Item<'_>> = each.map(|(key, lent)| Item { key, kind: kind::PLAIN, bytes: lent.bytes() }).collect();
-        self.run(py, |store| store.put_many(&items, ttl))
+        self.run(py, |store| if replaces { store.put_many(&items, ttl) } else { store.put_new_many(&items, ttl) })
+    }
+
+    /// Takes keys away. Returns true for each that was there.
+    fn remove_many(&self, py: Python<'_>, keys: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<bool>> {
+        let coded = keys_of(&keys)?;
+        self.run(py, |store| store.remove_many(&coded))
     }
 
     /// Takes a key away. Returns true if it was there.
@@ -208,6 +230,25 @@ impl Store {
     fn unpin(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<bool> {
         let key = key_of(key)?;
         self.run(py, |store| store.unpin(&key))
+    }
+
+    /// The stamp of a key's value, 0 where it is not there.
+    fn stamp(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let key = key_of(key)?;
+        self.run(py, |store| store.stamp(&key)).map(|stamp| stamp.0)
+    }
+
+    /// Begins to wait for another value than that of the stamp. Comes to its stamp, or `None` after that number of seconds.
+    fn watch(&self, key: &Bound<'_, PyAny>, since: u64, seconds: Option<f64>) -> PyResult<Pending> {
+        let (key, store) = (key_of(key)?, self.store.clone());
+        let deadline = durations(seconds)?;
+        Ok(begin(move |ending| {
+            let told = store.watch_while(&key, Stamp(since), deadline, || ending.is_wanted());
+            let came = |stamp: Option<Stamp>| -> Came {
+                Box::new(move |py| Ok(stamp.map(|stamp| stamp.0).into_pyobject(py)?.into_any()))
+            };
+            ending.end(told.map(came));
+        }))
     }
 
     /// Keys from a point on, and the next point; 0 at the end.

@@ -8,6 +8,7 @@ import pickle
 import random
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Iterator
 
 import numpy as np
@@ -47,8 +48,10 @@ def test_values_come_back_one_by_one_and_in_batches(store: hanare.Store, beside:
     assert set(store) == {"text", ("a", 1), *keys} and len(other) == 102
     assert store.remove("text") and not other.remove("text") and other.get("text") is None
     assert pickle.loads(pickle.dumps(store)).name == store.name and other.evict == "lru"
+    assert other.put_many([3, 3, 500], [b"", value(3), value(500, 70000)]) == [True] * 3 and store.get(3) == value(3)
+    assert store.remove_many([4, "none", 3, 500]) == [True, False, True, True] and other.exists([3, 4, 5, 500]) == [False, False, True, False]
     store.clear()
-    assert len(other) == 0 and store.put_many([], []) == store.exists([]) == []
+    assert len(other) == 0 and store.put_many([], []) == store.exists([]) == store.remove_many([]) == []
 
 
 def test_keys_end_and_pins_hold(store: hanare.Store, beside: hanare.Pool) -> None:
@@ -77,6 +80,33 @@ def test_keys_end_and_pins_hold(store: hanare.Store, beside: hanare.Pool) -> Non
     assert 3 << 20 < stat["linked"] <= stat["bytes"] == 4 << 20
 
 
+def test_a_watch_ends_with_each_change(store: hanare.Store, beside: hanare.Pool) -> None:
+    other = beside.store(store.name)
+    assert store.stamp("a") == 0 and store.watch("a", deadline=0.01) is None
+    with ThreadPoolExecutor() as threads:
+        for change in (lambda: other.put("a", b"1"), lambda: other.put("a", value(2)), lambda: other.expire("a", 0.05)):
+            since = store.stamp("a")
+            watch = threads.submit(store.watch, "a", since=since, deadline=30)
+            other.put("b", b"beside")
+            change()
+            assert watch.result() == store.stamp("a") != since
+        other.put("a", b"3")
+        assert store.watch("a", since=0) == store.stamp("a")
+        watch = threads.submit(store.watch, "a")
+        while not watch.done():
+            # The call takes the value that it finds for that of before.
+            other.remove("a")
+            other.put("a", value(4))
+    for odd in (-1, float("nan")):
+        with pytest.raises(ValueError):
+            store.watch("a", deadline=odd)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    with pytest.raises(KeyboardInterrupt):
+        store.watch("a")
+    signal.signal(signal.SIGALRM, before)
+
+
 def test_a_full_store_says_so_at_once(pool: hanare.Pool, name: str) -> None:
     store = pool.store(name, bytes=1 << 20, evict="ttl")
     begun, count = time.monotonic(), 0
@@ -88,6 +118,24 @@ def test_a_full_store_says_so_at_once(pool: hanare.Pool, name: str) -> None:
     with pytest.raises(errors.LimitReached):
         store.put("long", bytes(2 << 20))
     store.destroy()
+
+
+def test_a_store_is_a_namespace_with_its_own_memory(pool: hanare.Pool, name: str) -> None:
+    kv = pool.store(f"{name}.kv", bytes=1 << 20, attributes={"of": b"team"})
+    sessions = pool.store(f"{name}.sessions", bytes=1 << 16, evict="ttl", mode=0o640)
+    assert kv.created and kv.attribute("of") == b"team" and kv.attribute("other") is None
+    assert not pool.store(f"{name}.kv").created
+    sessions.put("a", b"1")
+    # Of a batch that is longer than the store, some keys find no room.
+    assert 150 < kv.put_many(list(range(250)), [value(key) for key in range(250)]).count(True) <= 250
+    assert kv.put_many(list(range(300, 400)), [value(key) for key in range(300, 400)]) == [True] * 100
+    assert kv.get("a") is None and sessions.get("a") == b"1" and len(sessions) == 1 and len(kv) < 210
+    assert {row["name"] for row in pool.ls(f"{name}.")} >= {kv.name, sessions.name}
+    with pytest.raises(errors.BadName):
+        pool.store("team/kv")
+    kv.destroy()
+    assert sessions.get("a") == b"1"
+    sessions.destroy()
 
 
 def test_what_makes_no_sense_is_refused(pool: hanare.Pool, name: str) -> None:

@@ -137,6 +137,39 @@ static void batches(hanare_store *store, uint64_t bound_ms)
     EXPECT(prefix == 2);
     EXPECT_OK(hanare_store_exists(store, keys, 2, NULL, NULL, bound_ms));
     EXPECT_OK(hanare_store_get_many(store, NULL, NULL, 0, bound_ms));
+    EXPECT(hanare_store_remove_many(store, keys, 4, done) == 3 && done[0] == 1 && done[1] == 1 && done[2] == 0 && done[3] == 1);
+    EXPECT(hanare_store_remove_many(store, keys, 4, NULL) == 0 && hanare_store_remove_many(store, NULL, 0, NULL) == 0);
+    EXPECT_ERROR(hanare_store_remove_many(store, NULL, 1, NULL), HANARE_ERR_BAD_ARGUMENT, "keys is NULL");
+}
+
+/* Rank 0 changes a key, and the last rank, which may be the same, sees each change. Both stop at the barriers. */
+static void watches(hanare_pool *pool, hanare_store *store, int changes, int watches)
+{
+    hanare_key key = hanare_key_text("watched");
+    uint64_t stamp = 99, before;
+    char into[8];
+    size_t len;
+    if (watches) {
+        EXPECT(hanare_store_stamp(store, key, &stamp) == 0 && stamp == 0);
+        EXPECT(hanare_store_watch(store, key, &stamp, 1) == 0 && stamp == 0);
+        EXPECT_ERROR(hanare_store_watch(store, key, NULL, 1), HANARE_ERR_BAD_ARGUMENT, "stamp is NULL");
+        EXPECT_ERROR(hanare_store_stamp(store, key, NULL), HANARE_ERR_BAD_ARGUMENT, "stamp is NULL");
+    }
+    EXPECT_OK(hanare_barrier(pool));
+    if (changes)
+        EXPECT_OK(hanare_store_put(store, key, "one", 3, HANARE_FOREVER, HANARE_FOREVER));
+    if (watches) {
+        EXPECT(hanare_store_watch(store, key, &stamp, BOUND_MS) == 1 && stamp != 0);
+        EXPECT(hanare_store_get(store, key, into, sizeof into, &len, HANARE_FOREVER) == 1 && len == 3 && memcmp(into, "one", 3) == 0);
+        before = stamp;
+        EXPECT(hanare_store_stamp(store, key, &stamp) == 1 && stamp == before);
+    }
+    EXPECT_OK(hanare_barrier(pool));
+    if (changes)
+        EXPECT(hanare_store_remove(store, key) == 1);
+    if (watches)
+        EXPECT(hanare_store_watch(store, key, &stamp, HANARE_FOREVER) == 1 && stamp == 0);
+    EXPECT_OK(hanare_barrier(pool));
 }
 
 int main(void)
@@ -150,7 +183,8 @@ int main(void)
     EXPECT_OK(hanare_attach(&pool));
     rank = hanare_rank(pool);
     options.bytes = 2 << 20, options.placement = "node=0";
-    EXPECT_OK(hanare_store_open(pool, "shared", &options, &store));
+    EXPECT_OK(hanare_store_open(pool, "team.shared", &options, &store));
+    watches(pool, store, rank == 0, rank == hanare_ranks(pool) - 1);
     if (rank == 0) {
         refusals(pool);
         full(pool);

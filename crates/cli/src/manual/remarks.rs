@@ -300,6 +300,8 @@ const NOTES: &[Remarks] = &[
         &[SOCKET],
         &[("hanare queue recv q --lines --writers 2", "Until two writers have said that this was all.")],
     ),
+    notes("hanare-store", OF_CLIENTS, &[SOCKET], &[("hanare store ls", "All stores, and how full each is.")]),
+    notes("hanare-store-ls", OF_CLIENTS, &[SOCKET], &[("hanare store ls team.", "Those whose names begin so.")]),
     notes("hanare-key", OF_KEYS, &[KEY], &[("hanare key new pool.key", "Draws a key; copy it to the other hosts.")]),
     notes("hanare-key-new", OF_KEYS, &[KEY], &[("hanare key new", "Draws the key of this user's nodes ahead of their start.")]),
     notes(

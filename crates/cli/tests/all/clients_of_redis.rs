@@ -35,7 +35,7 @@ impl Service {
         let secret = folder.path().join("secret");
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&secret).unwrap();
         writeln!(file, "{SECRET}").unwrap();
-        let words = ["serve", "redis", "--store", "kv", "--bytes", "16M", "--listen", "127.0.0.1:0", "--secret"];
+        let words = ["serve", "redis", "--store", "team.kv", "--bytes", "16M", "--listen", "127.0.0.1:0", "--secret"];
         let mut served = command(&[&words[..], &[secret.to_str().unwrap()], further].concat());
         let mut process = served.env("HANARE_NODE", &nodes.nodes[0].socket).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();

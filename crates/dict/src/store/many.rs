@@ -12,10 +12,9 @@ use crate::times::now_ms;
 use crate::waiter::Here;
 use hanare::{Error, Result};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Keys that are looked up at once.
-const SOME: usize = 256;
+pub(super) const SOME: usize = 256;
 
 /// A key to put, and its value.
 #[derive(Clone, Copy, Debug)]
@@ -122,17 +121,6 @@ impl Store {
             }
         }
         Ok(told)
-    }
-
-    /// Puts values by keys. Returns true for each that is there, and false where there was no room. **Errors**: as for [`Store::put`]; what was put
-    /// before an error is there.
-    pub fn put_many(&self, items: &[Item<'_>], ttl: Option<Duration>) -> Result<Vec<bool>> {
-        let put = |item: &Item<'_>| match self.put(item.key, item.kind, item.bytes, ttl) {
-            Ok(()) => Ok(true),
-            Err(Error::HeapFull { .. }) => Ok(false),
-            Err(error) => Err(error),
-        };
-        items.iter().map(put).collect()
     }
 }
 

@@ -7,28 +7,34 @@
 //! |---|---|
 //! | `update` | changes that depend on the entry before |
 //! | `room` | keys that leave, so that another has room |
-//! | `many` | batches: three messages for any number of keys of another host |
+//! | `many` | batches of gets: three messages for any number of keys of another host |
+//! | `batch`, `steps` | batches of puts and removals; swaps of many words |
 //! | `scan` | all keys, from any point on |
 //! | `deadline` | calls that count as misses when they are late |
+//! | `watch` | waiting for a change of a key's value |
 
+mod batch;
 mod deadline;
 mod many;
 mod room;
 mod scan;
+mod steps;
 mod update;
+mod watch;
 
 pub use many::Item;
 pub use update::{Change, Found};
+pub use watch::Stamp;
 
 use crate::dict::{Dict, Sink, Told, Within};
 use crate::mark::Evict;
-use crate::opening::Options;
-use crate::root::{HEAPS_MOST, StoreTerms};
+use crate::opening::{Options, made_root_of};
+use crate::root::{ATTRIBUTE, HEAPS_MOST, StoreTerms, Terms};
 use crate::times::{Times, after_ms, now_ms};
 use crate::waiter::Here;
 use crate::{Key, bucket};
 use deadline::Workers;
-use hanare::{Error, Placement, Pool, Result};
+use hanare::{Attributes, Error, Placement, Pool, Result};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -60,14 +66,16 @@ pub struct StoreOptions {
     pub copies: u8,
     /// Rights, as a file's mode bits. Used where it is made.
     pub mode: u32,
+    /// Attributes of its root region, beside its own. Used where it is made.
+    pub attributes: Attributes,
     /// Tries of a call where others change the same bucket all the time.
     pub tries: u32,
 }
 
 impl Default for StoreOptions {
     fn default() -> StoreOptions {
-        let Options { placement, copies, mode, tries, .. } = Options::default();
-        StoreOptions { bytes: 64 << 20, evict: Evict::Lru, entries: None, placement, copies, mode, tries }
+        let Options { placement, copies, mode, attributes, tries, .. } = Options::default();
+        StoreOptions { bytes: 64 << 20, evict: Evict::Lru, entries: None, placement, copies, mode, attributes, tries }
     }
 }
 
@@ -82,8 +90,9 @@ impl StoreOptions {
         let entries = self.entries.unwrap_or(self.bytes / BYTES_OF_ENTRY);
         let buckets = entries.saturating_mul(WORDS_OF_ENTRY).clamp(WORDS_MIN, WORDS_MOST);
         let memory = (self.bytes / heaps).next_multiple_of(bucket::GRANULE);
-        let StoreOptions { evict, placement, copies, mode, tries, .. } = *self;
-        Ok((Options { placement, copies, buckets, memory, mode, tries }, StoreTerms { evict, heaps: heaps as u32 }))
+        let StoreOptions { evict, placement, copies, mode, ref attributes, tries, .. } = *self;
+        let options = Options { placement, copies, buckets, memory, mode, attributes: attributes.clone(), tries };
+        Ok((options, StoreTerms { evict, heaps: heaps as u32 }))
     }
 }
 
@@ -123,9 +132,24 @@ impl Store {
     /// [`Error::NotTrusted`]; [`Error::PoolFull`].
     pub fn open(pool: &Pool, name: &str, options: &StoreOptions) -> Result<Store> {
         let (options, store) = options.terms()?;
-        let dict = Dict::open_as(pool, name, &options, Some(store), Here)?;
-        let evict = dict.terms.store.map_or(store.evict, |terms| terms.evict);
-        Ok(Store { dict: Arc::new(dict), evict, run: Arc::new(AtomicU64::new(0)), workers: Arc::default() })
+        Ok(Store::of(Dict::open_as(pool, name, &options, Some(store), Here)?))
+    }
+
+    /// Opens a store that was made. **Errors**: as for [`Store::open`]; [`Error::UnknownRegion`].
+    pub fn open_made(pool: &Pool, name: &str) -> Result<Store> {
+        let root = made_root_of(pool, name, true)?;
+        Ok(Store::of(Dict::of_root(pool, name, root, StoreOptions::default().tries, Here)?))
+    }
+
+    fn of(dict: Dict<Here>) -> Store {
+        let evict = dict.terms.store.map_or(Evict::Lru, |terms| terms.evict);
+        Store { dict: Arc::new(dict), evict, run: Arc::new(AtomicU64::new(0)), workers: Arc::default() }
+    }
+
+    /// The rule of a store and its bytes for keys and values, by the attributes of a region. `None` for a region that is no store's.
+    pub fn terms_of(attributes: &Attributes) -> Option<(Evict, u64)> {
+        let terms = Terms::read("", attributes.get(ATTRIBUTE)).ok()?;
+        terms.store.map(|store| (store.evict, terms.memory.saturating_mul(store.heaps.into())))
     }
 
     /// Its name.
@@ -136,6 +160,16 @@ impl Store {
     /// Its rule of making room.
     pub fn evict(&self) -> Evict {
         self.evict
+    }
+
+    /// True if the call that opened it made it.
+    pub fn created(&self) -> bool {
+        self.dict.root_region.created()
+    }
+
+    /// Attributes of its root region.
+    pub fn attributes(&self) -> &Attributes {
+        self.dict.root_region.attributes()
     }
 
     /// True if gets send no message: all of it is on this host.

@@ -5,14 +5,15 @@
 //! Redis does the same with samples of five keys; here they are of sixteen or more.
 
 use super::Store;
+use super::steps::Step;
 use crate::Fault;
+use crate::blocks::LooseBlocks;
 use crate::bucket::{Entries, Entry};
 use crate::mark::{Evict, Mark};
 use crate::opening::chance;
-use crate::plan::Plan;
+use crate::plan::{Looked, Plan};
 use crate::table::Table;
 use crate::times::now_ms;
-use crate::waiter::Here;
 use hanare::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,8 +21,9 @@ use std::sync::atomic::Ordering;
 /// Fewest and most words that are read at once.
 const RUN_MIN: u64 = 32;
 const RUN_MOST: u64 = 1 << 14;
-/// Fewest words in use of a sample, where there are as many, and the part of them that may leave.
+/// Fewest and most words in use of a sample, and the part of them that may leave.
 const SAMPLE: usize = 16;
+const SAMPLE_MOST: usize = 1024;
 const LEAVING_PART: usize = 4;
 
 /// Most buckets that one call looks at, while it finds none that may leave.
@@ -32,6 +34,8 @@ const FREED_PART: u64 = 64;
 /// Progress of one call in making room.
 #[derive(Default)]
 pub struct Room {
+    /// Blocks that are missing, if several are.
+    pub keys: usize,
     /// The next word, and the number of words that were looked at since keys left.
     next: Option<u64>,
     words: u64,
@@ -49,12 +53,20 @@ struct Leaving {
 impl Store {
     /// Makes room for `wanted` bytes, or a part of it. **Errors**: [`Error::HeapFull`] where nothing may leave.
     pub(super) fn make_room(&self, table: &Arc<Table>, wanted: u64, room: &mut Room) -> Result<()> {
+        let mut loose = LooseBlocks::default();
+        let made = self.make_room_for(table, wanted, room, &mut loose);
+        table.values.free_many(loose);
+        made
+    }
+
+    /// The same; the blocks of keys that left are loose.
+    pub(super) fn make_room_for(&self, table: &Arc<Table>, wanted: u64, room: &mut Room, loose: &mut LooseBlocks) -> Result<()> {
         let wanted = wanted.max(64);
         let most = wanted.saturating_mul(FREED_PART).max(1 << 20);
         let begun = room.freed;
         while room.freed - begun < wanted {
             let before = room.freed;
-            match self.let_some_go(table, wanted, room) {
+            match self.let_some_go(table, wanted - (room.freed - begun), room, loose) {
                 Ok(()) => {}
                 Err(Fault::Pool(error)) => return self.dict.unless_moved(table, error),
                 // A sweep that nobody ends: until it is ended, no key leaves.
@@ -74,24 +86,43 @@ impl Store {
         }
     }
 
-    /// Looks at some words, and lets the lowest in rank go.
-    fn let_some_go(&self, table: &Arc<Table>, wanted: u64, room: &mut Room) -> std::result::Result<(), Fault> {
+    /// Looks at some words, and lets the lowest in rank go together.
+    fn let_some_go(
+        &self,
+        table: &Arc<Table>,
+        wanted: u64,
+        room: &mut Room,
+        loose: &mut LooseBlocks,
+    ) -> std::result::Result<(), Fault> {
         let now = now_ms();
         let words = self.sample(table, room)?;
         let mut leaving = self.ranked(table, &words, now)?;
         leaving.sort_unstable_by_key(|leaving| leaving.rank);
-        let (begun, mut left) = (room.freed, 0);
-        for each in &leaving {
-            if room.freed - begun >= wanted || left >= leaving.len().div_ceil(LEAVING_PART) {
+        let mut planned = Vec::new();
+        // The next leave where all of the lowest are pinned.
+        for some in leaving.chunks(leaving.len().div_ceil(LEAVING_PART).max(1)) {
+            planned = self.plans_to_leave(table, some, wanted, now)?;
+            room.looks += some.len();
+            if !planned.is_empty() {
                 break;
             }
-            room.looks += 1;
-            match self.let_go(table, each, now) {
-                Ok(0) | Err(Fault::Changed | Fault::Full) => {}
-                Ok(freed) => (room.freed, left) = (room.freed + freed, left + 1),
-                Err(fault) => return Err(fault),
+        }
+        let lens: Vec<u64> = planned.iter().map(|(plan, _)| plan.bucket_len()).filter(|len| *len > 0).collect();
+        let mut blocks = table.buckets.take_many(&lens, loose)?.into_iter();
+        let (mut steps, mut freed) = (Vec::new(), Vec::new());
+        for (plan, its_freed) in planned {
+            let at = if plan.bucket_len() > 0 { blocks.next().flatten() } else { None };
+            if plan.bucket_len() == 0 || at.is_some() {
+                steps.push(Step { plan, at, value: None });
+                freed.push(its_freed);
             }
         }
+        if !steps.is_empty() {
+            // Some may leave, though others may let them go first.
+            room.words = 0;
+        }
+        let done = table.carry_out_many(steps, loose)?;
+        room.freed += done.into_iter().zip(freed).filter(|(is_done, _)| *is_done).map(|(_, freed)| freed).sum::<u64>();
         Ok(())
     }
 
@@ -99,20 +130,21 @@ impl Store {
     fn sample(&self, table: &Table, room: &mut Room) -> std::result::Result<Vec<(u64, Mark)>, Fault> {
         let mut run = self.run.load(Ordering::Relaxed).clamp(RUN_MIN, RUN_MOST).min(table.count);
         let (mut found, mut seen) = (Vec::new(), 0);
-        while found.len() < SAMPLE && seen < table.count {
+        let wanted = SAMPLE.max(LEAVING_PART * room.keys).min(SAMPLE_MOST);
+        while found.len() < wanted && seen < table.count {
             let first = room.next.unwrap_or_else(|| chance() % table.count);
             let words = table.some_marked(first, run.min(table.count - first))?;
             let end = first + words.len() as u64;
             room.next = Some(if end < table.count { end } else { 0 });
             seen += words.len() as u64;
             found.extend((first..).zip(words).filter(|(_, (word, _))| !word.is_none()).map(|(number, (_, mark))| (number, mark)));
-            if found.len() < SAMPLE {
+            if found.len() < wanted {
                 run = (2 * run).min(RUN_MOST);
             }
         }
         room.words += seen;
         // The next look begins with about as many words as it needs.
-        self.run.store(if found.len() > 2 * SAMPLE { run / 2 } else { run }, Ordering::Relaxed);
+        self.run.store(if found.len() > 2 * wanted { run / 2 } else { run }, Ordering::Relaxed);
         Ok(found)
     }
 
@@ -132,21 +164,35 @@ impl Store {
         Ok(leaving)
     }
 
-    /// Lets a word's keys go, or those that end first. Returns the number of bytes.
-    fn let_go(&self, table: &Arc<Table>, leaving: &Leaving, now: u64) -> std::result::Result<u64, Fault> {
-        let looked = table.look_from(&Here, leaving.number)?;
+    /// Buckets without some words' keys, until these have `wanted` bytes, and the number of bytes that each sets free.
+    fn plans_to_leave(
+        &self,
+        table: &Arc<Table>,
+        leaving: &[Leaving],
+        wanted: u64,
+        now: u64,
+    ) -> std::result::Result<Vec<(Plan, u64)>, Fault> {
+        let numbers: Vec<u64> = leaving.iter().map(|leaving| leaving.number).collect();
+        let (mut planned, mut sum) = (Vec::new(), 0);
+        for (leaving, looked) in leaving.iter().zip(table.look_many(&numbers)?) {
+            let Some(looked) = looked.filter(|_| sum < wanted) else { continue };
+            let Some((plan, freed)) = self.plan_to_leave(leaving, &looked, now)? else { continue };
+            planned.push((plan, freed));
+            sum += freed;
+        }
+        Ok(planned)
+    }
+
+    /// The bucket without a word's keys, or without those that end first, and the bytes that it sets free. `None` where none may leave.
+    fn plan_to_leave(&self, leaving: &Leaving, looked: &Looked, now: u64) -> std::result::Result<Option<(Plan, u64)>, Fault> {
         let by_end = self.evict == Evict::Ttl;
         let leaves = |entry: &Entry<'_>| {
             let times = entry.value.times;
             !times.is_pinned(now) && (!by_end || times.expires != 0 && times.expires <= leaving.rank)
         };
-        let Some(plan) = Plan::new(leaving.number, &looked, leaves, None)? else { return Ok(0) };
-        let after = if plan.writing.count == 0 { 0 } else { plan.writing.block_len() };
+        let Some(plan) = Plan::new(leaving.number, looked, leaves, None)? else { return Ok(None) };
         let before = looked.word.block_len().unwrap_or(looked.raw.len() as u64);
-        let freed = plan.freed.iter().map(|(_, len)| len).sum::<u64>() + before.saturating_sub(after);
-        match table.carry_out_from(&Here, plan, false)? {
-            Some(_) => Ok(freed),
-            None => Err(Fault::Changed),
-        }
+        let freed = plan.freed.iter().map(|(_, len)| len).sum::<u64>() + before.saturating_sub(plan.bucket_len());
+        Ok(Some((plan, freed)))
     }
 }

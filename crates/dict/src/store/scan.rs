@@ -87,9 +87,8 @@ impl Store {
         let mut at = 0;
         loop {
             let (next, keys) = self.scan(at, 1 << 10)?;
-            for key in &keys {
-                self.remove(&crate::Key::from_coded(key))?;
-            }
+            let keys: Vec<_> = keys.iter().map(|key| crate::Key::from_coded(key)).collect();
+            self.remove_many(&keys)?;
             if next == 0 {
                 return Ok(());
             }

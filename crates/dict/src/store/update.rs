@@ -1,7 +1,6 @@
 //! Changes that depend on the entry before, in one step.
 
 use super::Store;
-use crate::blocks::Heaps;
 use crate::bucket::{At, Entry, Value, rounded};
 use crate::change::INLINE_LEN;
 use crate::digest::checksum;
@@ -134,10 +133,7 @@ fn value_of<'v>(
     times: Times,
     wanted: &mut u64,
 ) -> std::result::Result<Value<'v>, Fault> {
-    let most = longest(&table.values);
-    let len = u32::try_from(bytes.len()).ok().filter(|len| u64::from(*len) <= most);
-    let what = || "bytes of a value of a store".to_owned();
-    let len = len.ok_or_else(|| Error::LimitReached { what: what(), limit: most })?;
+    let len = table.value_len(bytes)?;
     if bytes.len() <= INLINE_LEN {
         return Ok(Value { kind, bytes, len, far: 0, checksum: 0, times });
     }
@@ -147,9 +143,13 @@ fn value_of<'v>(
     Ok(Value { kind, bytes: &[], len, far: at.far(), checksum: checksum(bytes), times })
 }
 
-/// Longest value of a store.
-fn longest(heaps: &Heaps) -> u64 {
-    heaps.block_len_max().min(u32::MAX.into())
+impl Table {
+    /// The length of a value of a store. **Errors**: [`Error::LimitReached`] for one that is longer than a heap.
+    pub(super) fn value_len(&self, bytes: &[u8]) -> Result<u32> {
+        let most = self.values.block_len_max().min(u32::MAX.into());
+        let len = u32::try_from(bytes.len()).ok().filter(|len| u64::from(*len) <= most);
+        len.ok_or_else(|| Error::LimitReached { what: "bytes of a value of a store".to_owned(), limit: most })
+    }
 }
 
 /// Gives back the block of a value that was not linked.

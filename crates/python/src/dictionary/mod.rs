@@ -143,7 +143,8 @@ impl Dictionary {
         mode: u32,
         tries: u32,
     ) -> PyResult<Dictionary> {
-        let options = Options { placement: place.parse().map_err(raise)?, copies, buckets, memory, mode, tries };
+        let placement = place.parse().map_err(raise)?;
+        let options = Options { placement, copies, buckets, memory, mode, tries, ..Options::default() };
         let opened = py.detach(|| hanare_dict::Dict::open_with(&pool.pool, name, &options, Interpreter));
         Ok(Dictionary { dict: opened.map_err(raised)? })
     }

@@ -127,7 +127,7 @@ fn options_and_regions_that_make_no_store_are_refused() {
     assert!(matches!(told, Err(Error::BadSetting { .. })));
 }
 
-fn messages(pool: &Pool, work: impl FnOnce()) -> u64 {
+pub fn messages(pool: &Pool, work: impl FnOnce()) -> u64 {
     let before = pool.traffic().messages_sent;
     work();
     pool.traffic().messages_sent - before

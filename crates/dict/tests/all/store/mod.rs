@@ -1,9 +1,11 @@
 //! Stores: calls against a map, keys that leave, programs that are killed, nodes that are slow or lost.
 
+mod batches;
 mod calls;
 mod leaves;
 pub mod programs;
 mod slow;
+mod watch;
 
 use hanare::Pool;
 use hanare_dict::{Key, Store, StoreOptions};
