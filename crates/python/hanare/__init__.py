@@ -19,6 +19,7 @@ from .array import Array
 from .dictionary import Dict
 from .errors import Error
 from .memory import allocator
+from .pinned import Pinned, pin
 from .pool import Pool, Region, connect
 from .queue import Queue
 from .store import Store
@@ -31,6 +32,7 @@ __all__ = [
     "Group",
     "LocalArray",
     "Lock",
+    "Pinned",
     "Pool",
     "Queue",
     "Region",
@@ -39,5 +41,6 @@ __all__ = [
     "allocator",
     "checkpoint",
     "connect",
+    "pin",
     "plot",
 ]
