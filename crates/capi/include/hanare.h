@@ -1686,7 +1686,7 @@ typedef struct hanare_value {
  *
  * done       gets 1 for each key that has its value, and 0 where there was no room; may be NULL. Of a batch that is
  *            longer than the store, some keys find none.
- * Cost       on this host a message where memory is taken, and one where some goes back; else six for each 256 keys, and five where keys leave.
+ * Cost       on this host up to four messages for each 256 keys; else five to eight, and five where keys leave.
  * Return     how many have their values. Errors: as hanare_store_put, but HEAP_FULL. What was put before an error is there.
  */
 int hanare_store_put_many(hanare_store *store, const hanare_key *keys, const hanare_value *values, size_t count, uint64_t ttl_ms, int *done);

@@ -53,19 +53,20 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The bucket without the entries that leave, and with a fresh one. `None` where there is nothing to do. **Errors**: [`Fault::Frozen`].
+    /// The bucket without the entries that leave, and with fresh ones. `None` where there is nothing to do. **Errors**: [`Fault::Frozen`].
     pub fn new(
         number: u64,
         looked: &Looked,
         leaves: impl Fn(&Entry<'_>) -> bool,
-        fresh: Option<Entry<'_>>,
+        fresh: &[Entry<'_>],
     ) -> Result<Option<Plan>, Fault> {
         if looked.word.is_frozen() {
             return Err(Fault::Frozen);
         }
-        let writing = Writing::with_room(looked.raw.len() + fresh.map_or(0, |fresh| fresh.len_max()));
+        let writing = Writing::with_room(looked.raw.len() + fresh.iter().map(Entry::len_max).sum::<usize>());
         let mut plan = Plan { number, word: looked.word, writing, freed: Vec::new(), until: None, mark: None };
-        let (mut any_left, linked) = (false, fresh.map_or(0, |fresh| fresh.value.far));
+        let mut any_left = false;
+        let is_linked = |far| fresh.iter().any(|fresh| fresh.value.far == far);
         for entry in Entries::of(&looked.raw) {
             let entry = entry?;
             if !leaves(&entry) {
@@ -73,16 +74,12 @@ impl Plan {
                 continue;
             }
             any_left = true;
-            if entry.value.far != 0 && entry.value.far != linked {
+            if entry.value.far != 0 && !is_linked(entry.value.far) {
                 plan.freed.push((At::of_far(entry.value.far), rounded(entry.value.len.into())));
             }
         }
-        match fresh {
-            Some(fresh) => plan.writing.push(&fresh),
-            None if !any_left => return Ok(None),
-            None => {}
-        }
-        Ok(Some(plan))
+        fresh.iter().for_each(|fresh| plan.writing.push(fresh));
+        Ok((any_left || !fresh.is_empty()).then_some(plan))
     }
 
     /// Bytes of its bucket's block; 0 without entries.
@@ -92,6 +89,7 @@ impl Plan {
 
     /// The bucket with a key's value set, or without the key.
     pub fn of_key(number: u64, looked: &Looked, coded: &[u8], fresh: Option<Value<'_>>) -> Result<Option<Plan>, Fault> {
-        Plan::new(number, looked, |entry| entry.key == coded, fresh.map(|value| Entry { key: coded, value }))
+        let fresh = fresh.map(|value| Entry { key: coded, value });
+        Plan::new(number, looked, |entry| entry.key == coded, fresh.as_slice())
     }
 }

@@ -1,7 +1,7 @@
 //! Puts and removals of many keys, by as few messages as of one.
 //!
-//! Words and buckets are looked up together, blocks taken together, bytes put together, and words swapped together. A key whose word another
-//! program changed meanwhile is in the next turn; after some turns it is changed alone.
+//! Words and buckets are looked up together, blocks taken together, bytes put together, and words swapped together. Keys of one word share a step.
+//! A key whose word another program changed meanwhile is in the next turn; after some turns it is changed alone.
 
 use super::Store;
 use super::many::{Item, SOME};
@@ -17,14 +17,14 @@ use crate::plan::{Looked, Plan};
 use crate::table::Table;
 use crate::times::{Times, after_ms, now_ms};
 use hanare::{Error, Result};
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Turns of a batch. One is enough where no two of its keys share a word, and no other program changes the words.
+/// Turns of a batch. One is enough where no other program changes the words.
 const TURNS: usize = 4;
 
-/// A key's change in a batch.
+/// A wish of a batch.
 #[derive(Clone, Copy)]
 struct Wish<'v> {
     key: &'v Key<'v>,
@@ -34,32 +34,32 @@ struct Wish<'v> {
     only_new: bool,
 }
 
-/// A wish whose bucket was read.
-struct Planned<'v> {
-    /// Index of the wish.
-    index: usize,
-    number: u64,
-    looked: Looked,
+/// The change of one key, for all wishes of a batch on it.
+struct KeyChange<'v> {
+    key: &'v Key<'v>,
+    /// Indices of its wishes, which end together.
+    indices: Vec<usize>,
     /// The value, if it is a put; without its block.
     value: Option<Value<'v>>,
-    /// Bytes of its own block, where it needs one, and of its bucket's.
-    far_len: u64,
-    bucket_len: u64,
+    /// Its bytes, where they need a block of their own.
+    far: &'v [u8],
 }
 
-/// Blocks of a wish: of its value, and of its bucket, where it needs them and there was room.
-struct Blocks {
-    value: Option<At>,
-    bucket: Option<At>,
+/// Changes of a word's keys, whose bucket was read.
+struct Planned<'v> {
+    number: u64,
+    looked: Looked,
+    changes: Vec<KeyChange<'v>>,
+    /// Bytes of the bucket's block.
+    bucket_len: u64,
 }
 
 impl Store {
     /// Puts values by keys. Returns true for each that was put, and false where there was no room. Of a batch that is longer than the store,
     /// some keys find none. Of a key that stands twice, the later value stays.
     ///
-    /// **Cost**: on this host a message where blocks are taken, and one where some go back. Elsewhere six for each 256 keys, and five where
-    /// keys leave. A store of more than 64 MiB has several heaps, each of which takes a message. **Errors**: as for [`Store::put`]; what was
-    /// put before an error is there.
+    /// **Cost**: on this host up to four messages for each 256 keys. Elsewhere five to eight, and five where keys leave. A store of more than
+    /// 64 MiB has several heaps, each of which takes a message. **Errors**: as for [`Store::put`]; what was put before an error is there.
     pub fn put_many(&self, items: &[Item<'_>], ttl: Option<Duration>) -> Result<Vec<bool>> {
         self.put_each(items, ttl, false)
     }
@@ -112,7 +112,7 @@ impl Store {
         Ok(done)
     }
 
-    /// A turn: the first wish of each word that is not done.
+    /// A turn: all wishes that are not done.
     fn change_some(
         &self,
         table: &Arc<Table>,
@@ -121,65 +121,62 @@ impl Store {
         loose: &mut LooseBlocks,
     ) -> std::result::Result<(), Fault> {
         let now = now_ms();
-        let mut words = HashSet::new();
-        let left = (0..wishes.len()).filter(|index| done[*index].is_none());
-        let firsts: Vec<(usize, u64)> = left
-            .map(|index| (index, table.number_of(wishes[index].key.coded())))
-            .filter(|(_, number)| words.insert(*number))
-            .collect();
-        let numbers: Vec<u64> = firsts.iter().map(|(_, number)| *number).collect();
-        let mut planned = Vec::with_capacity(firsts.len());
-        for ((index, number), looked) in firsts.into_iter().zip(table.look_many(&numbers)?) {
+        let mut words: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for index in (0..wishes.len()).filter(|index| done[*index].is_none()) {
+            words.entry(table.number_of(wishes[index].key.coded())).or_default().push(index);
+        }
+        let numbers: Vec<u64> = words.keys().copied().collect();
+        let mut planned = Vec::with_capacity(numbers.len());
+        for ((number, indices), looked) in words.into_iter().zip(table.look_many(&numbers)?) {
             let Some(looked) = looked else { continue };
-            let wish = &wishes[index];
-            let old = looked.find(wish.key.coded())?.filter(|value| !value.times.is_over(now));
-            match old {
-                Some(_) if wish.only_new => {
-                    table.note_use(number, &looked);
-                    done[index] = Some(true);
-                }
-                None if wish.put.is_none() => done[index] = Some(false),
-                _ => {
-                    let pinned = old.map_or(0, |old| old.times.pinned);
-                    planned.push(planned_of(table, wish, (index, number, pinned), looked, now)?);
-                }
+            let changes = changes_of(table, wishes, &indices, (number, &looked, now), done)?;
+            if let Some(plan) = plan_of(&changes, number, &looked, now)? {
+                planned.push(Planned { number, looked, changes, bucket_len: plan.bucket_len() });
             }
         }
-        let taken = self.take_blocks(table, &planned, loose)?;
-        let mut steps = Vec::with_capacity(planned.len());
-        let mut indices = Vec::with_capacity(planned.len());
-        for (planned, Blocks { value: far, bucket }) in planned.into_iter().zip(taken) {
-            if planned.far_len > 0 && far.is_none() || planned.bucket_len > 0 && bucket.is_none() {
-                far.into_iter().for_each(|at| loose.add(at, planned.far_len));
-                bucket.into_iter().for_each(|at| loose.add(at, planned.bucket_len));
-                // No other key may leave.
-                done[planned.index] = wishes[planned.index].put.map(|_| false);
+        let mut taken = self.take_blocks(table, &planned, loose)?.into_iter();
+        let (mut steps, mut indices) = (Vec::with_capacity(planned.len()), Vec::with_capacity(planned.len()));
+        for Planned { number, looked, mut changes, bucket_len } in planned {
+            let lens: Vec<u64> = lens_of(&changes, bucket_len).collect();
+            let blocks: Vec<Option<At>> = taken.by_ref().take(lens.len()).collect();
+            if blocks.iter().zip(&lens).any(|(at, len)| *len > 0 && at.is_none()) {
+                let each = blocks.iter().zip(&lens);
+                each.for_each(|(at, len)| at.iter().for_each(|at| loose.add(*at, *len)));
+                // No other key may leave. Of several keys, one alone may have room.
+                if let [KeyChange { indices, value: Some(_), .. }] = &changes[..] {
+                    indices.iter().for_each(|index| done[*index] = Some(false));
+                }
                 continue;
             }
-            let wish = &wishes[planned.index];
-            let value = planned.value.map(|value| Value { far: far.map_or(0, At::far), ..value });
-            let mark = value.map(|_| planned.looked.mark.put(self.evict, now, !planned.looked.raw.is_empty()));
-            let Some(plan) = plan_of(wish, planned.number, &planned.looked, value, now)? else { continue };
-            let bytes = wish.put.map_or(&[][..], |(_, bytes, _)| bytes);
-            indices.push(planned.index);
-            steps.push(Step { plan: Plan { mark, ..plan }, at: bucket, value: far.map(|at| (at, bytes)) });
+            let is_put = changes.iter().any(|change| change.value.is_some());
+            let mark = is_put.then(|| looked.mark.put(self.evict, now, !looked.raw.is_empty()));
+            let mut values = Vec::new();
+            for (change, at) in changes.iter_mut().zip(&blocks) {
+                if let (Some(value), Some(at)) = (&mut change.value, at) {
+                    value.far = at.far();
+                    values.push((*at, change.far));
+                }
+            }
+            let Some(plan) = plan_of(&changes, number, &looked, now)? else { continue };
+            steps.push(Step { plan: Plan { mark, ..plan }, at: blocks.last().copied().flatten(), values });
+            indices.push(changes.into_iter().flat_map(|change| change.indices).collect::<Vec<_>>());
         }
-        for (index, is_done) in indices.into_iter().zip(table.carry_out_many(steps, loose)?) {
+        for (indices, is_done) in indices.into_iter().zip(table.carry_out_many(steps, loose)?) {
             if is_done {
-                done[index] = Some(true);
+                indices.into_iter().for_each(|index| done[index] = Some(true));
             }
         }
         Ok(())
     }
 
-    /// Takes blocks for values and buckets. Keys leave where there is no room; `None` where that does not help.
+    /// Takes the blocks of [`lens_of`], one after another. Keys leave where there is no room; `None` where none is needed, or that does not help.
     fn take_blocks(
         &self,
         table: &Arc<Table>,
         planned: &[Planned<'_>],
         loose: &mut LooseBlocks,
-    ) -> std::result::Result<Vec<Blocks>, Fault> {
-        let wanted: Vec<u64> = planned.iter().flat_map(|planned| [planned.far_len, planned.bucket_len]).collect();
+    ) -> std::result::Result<Vec<Option<At>>, Fault> {
+        let wanted: Vec<u64> = planned.iter().flat_map(|planned| lens_of(&planned.changes, planned.bucket_len)).collect();
         let mut taken: Vec<Option<At>> = vec![None; wanted.len()];
         let mut room = Room::default();
         let outcome = loop {
@@ -203,42 +200,72 @@ impl Store {
         if outcome.is_err() {
             taken.iter().zip(&wanted).for_each(|(at, len)| at.iter().for_each(|at| loose.add(*at, *len)));
         }
-        outcome.map(|()| taken.chunks_exact(2).map(|pair| Blocks { value: pair[0], bucket: pair[1] }).collect())
+        outcome.map(|()| taken)
     }
 }
 
-/// A wish with the lengths of its blocks. **Errors**: [`Fault::Frozen`]; a value that is too long.
-fn planned_of<'v>(
+/// Changes of a word's keys. Wishes that need none are done. **Errors**: a value that is too long.
+fn changes_of<'v>(
     table: &Table,
-    wish: &Wish<'v>,
-    (index, number, pinned): (usize, u64, u64),
-    looked: Looked,
-    now: u64,
-) -> std::result::Result<Planned<'v>, Fault> {
-    let (mut value, mut far_len) = (None, 0);
-    if let Some((kind, bytes, expires)) = wish.put {
-        let len = table.value_len(bytes)?;
-        let times = Times { expires, pinned };
-        // The place of a long value's block makes the bucket no longer or shorter.
-        value = Some(match bytes.len() <= INLINE_LEN {
-            true => Value { kind, bytes, len, far: 0, checksum: 0, times },
-            false => Value { kind, bytes: &[], len, far: u64::MAX, checksum: checksum(bytes), times },
-        });
-        far_len = if bytes.len() <= INLINE_LEN { 0 } else { rounded(len.into()) };
+    wishes: &[Wish<'v>],
+    indices: &[usize],
+    (number, looked, now): (u64, &Looked, u64),
+    done: &mut [Option<bool>],
+) -> std::result::Result<Vec<KeyChange<'v>>, Fault> {
+    let mut changes: Vec<KeyChange<'v>> = Vec::new();
+    for index in indices.iter().copied() {
+        let wish = wishes[index];
+        let old = looked.find(wish.key.coded())?.filter(|value| !value.times.is_over(now));
+        let pinned = old.map_or(0, |old| old.times.pinned);
+        let before = changes.iter_mut().find(|change| change.key.coded() == wish.key.coded());
+        match (wish.put, before) {
+            // An earlier wish has removed it.
+            (None, Some(_)) => done[index] = Some(false),
+            (None, None) if old.is_none() => done[index] = Some(false),
+            (Some(_), None) if wish.only_new && old.is_some() => {
+                table.note_use(number, looked);
+                done[index] = Some(true);
+            }
+            (Some(_), Some(before)) if wish.only_new => before.indices.push(index),
+            (Some(put), Some(before)) => {
+                (before.value, before.far) = value_of(table, put, pinned)?;
+                before.indices.push(index);
+            }
+            (put, None) => {
+                let (value, far) = put.map_or(Ok((None, &[][..])), |put| value_of(table, put, pinned))?;
+                changes.push(KeyChange { key: wish.key, indices: vec![index], value, far });
+            }
+        }
     }
-    let bucket_len = plan_of(wish, number, &looked, value, now)?.map_or(0, |plan| plan.bucket_len());
-    Ok(Planned { index, number, looked, value, far_len, bucket_len })
+    Ok(changes)
 }
 
-/// The bucket with a wish done, and without entries that have ended.
-fn plan_of(
-    wish: &Wish<'_>,
-    number: u64,
-    looked: &Looked,
-    value: Option<Value<'_>>,
-    now: u64,
-) -> std::result::Result<Option<Plan>, Fault> {
-    let coded = wish.key.coded();
-    let leaves = |entry: &Entry<'_>| entry.key == coded || entry.value.times.is_over(now);
-    Plan::new(number, looked, leaves, value.map(|value| Entry { key: coded, value }))
+/// A value, without its block, and its bytes where these need one. **Errors**: a value that is too long.
+fn value_of<'v>(
+    table: &Table,
+    (kind, bytes, expires): (u8, &'v [u8], u64),
+    pinned: u64,
+) -> std::result::Result<(Option<Value<'v>>, &'v [u8]), Fault> {
+    let (len, times) = (table.value_len(bytes)?, Times { expires, pinned });
+    // The place of a long value's block makes the bucket no longer or shorter.
+    Ok(match bytes.len() <= INLINE_LEN {
+        true => (Some(Value { kind, bytes, len, far: 0, checksum: 0, times }), &[]),
+        false => (Some(Value { kind, bytes: &[], len, far: u64::MAX, checksum: checksum(bytes), times }), bytes),
+    })
+}
+
+/// Bytes of the blocks of values, 0 for those that need none, and of the bucket.
+fn lens_of<'c>(changes: &'c [KeyChange<'_>], bucket_len: u64) -> impl Iterator<Item = u64> + 'c {
+    changes.iter().map(|change| rounded(change.far.len() as u64)).chain([bucket_len])
+}
+
+/// The bucket with changes made, and without entries that have ended. `None` where there is nothing to do. **Errors**: [`Fault::Frozen`].
+fn plan_of(changes: &[KeyChange<'_>], number: u64, looked: &Looked, now: u64) -> std::result::Result<Option<Plan>, Fault> {
+    if changes.is_empty() {
+        return Ok(None);
+    }
+    let leaves =
+        |entry: &Entry<'_>| entry.value.times.is_over(now) || changes.iter().any(|change| change.key.coded() == entry.key);
+    let fresh = changes.iter().filter_map(|change| Some(Entry { key: change.key.coded(), value: change.value? }));
+    Plan::new(number, looked, leaves, &fresh.collect::<Vec<_>>())
 }

@@ -98,31 +98,20 @@ impl Store {
         let words = self.sample(table, room)?;
         let mut leaving = self.ranked(table, &words, now)?;
         leaving.sort_unstable_by_key(|leaving| leaving.rank);
-        let mut planned = Vec::new();
-        // The next leave where all of the lowest are pinned.
+        // The next leave where all of the lowest are pinned. Others need a bucket for the keys that stay, and find no room.
         for some in leaving.chunks(leaving.len().div_ceil(LEAVING_PART).max(1)) {
-            planned = self.plans_to_leave(table, some, wanted, now)?;
-            room.looks += some.len();
-            if !planned.is_empty() {
-                break;
+            for wanted in [wanted, u64::MAX] {
+                let planned = self.plans_to_leave(table, some, wanted, now)?;
+                room.looks += some.len();
+                let is_none = planned.is_empty();
+                if carry_out_some(table, planned, room, loose)? {
+                    return Ok(());
+                }
+                if is_none {
+                    break;
+                }
             }
         }
-        let lens: Vec<u64> = planned.iter().map(|(plan, _)| plan.bucket_len()).filter(|len| *len > 0).collect();
-        let mut blocks = table.buckets.take_many(&lens, loose)?.into_iter();
-        let (mut steps, mut freed) = (Vec::new(), Vec::new());
-        for (plan, its_freed) in planned {
-            let at = if plan.bucket_len() > 0 { blocks.next().flatten() } else { None };
-            if plan.bucket_len() == 0 || at.is_some() {
-                steps.push(Step { plan, at, value: None });
-                freed.push(its_freed);
-            }
-        }
-        if !steps.is_empty() {
-            // Some may leave, though others may let them go first.
-            room.words = 0;
-        }
-        let done = table.carry_out_many(steps, loose)?;
-        room.freed += done.into_iter().zip(freed).filter(|(is_done, _)| *is_done).map(|(_, freed)| freed).sum::<u64>();
         Ok(())
     }
 
@@ -190,9 +179,36 @@ impl Store {
             let times = entry.value.times;
             !times.is_pinned(now) && (!by_end || times.expires != 0 && times.expires <= leaving.rank)
         };
-        let Some(plan) = Plan::new(leaving.number, looked, leaves, None)? else { return Ok(None) };
+        let Some(plan) = Plan::new(leaving.number, looked, leaves, &[])? else { return Ok(None) };
         let before = looked.word.block_len().unwrap_or(looked.raw.len() as u64);
         let freed = plan.freed.iter().map(|(_, len)| len).sum::<u64>() + before.saturating_sub(plan.bucket_len());
         Ok(Some((plan, freed)))
     }
+}
+
+/// Carries plans out for whose buckets there is room. Returns false if there is none for any.
+fn carry_out_some(
+    table: &Table,
+    planned: Vec<(Plan, u64)>,
+    room: &mut Room,
+    loose: &mut LooseBlocks,
+) -> std::result::Result<bool, Fault> {
+    let lens: Vec<u64> = planned.iter().map(|(plan, _)| plan.bucket_len()).filter(|len| *len > 0).collect();
+    let mut blocks = table.buckets.take_many(&lens, loose)?.into_iter();
+    let (mut steps, mut freed) = (Vec::new(), Vec::new());
+    for (plan, its_freed) in planned {
+        let at = if plan.bucket_len() > 0 { blocks.next().flatten() } else { None };
+        if plan.bucket_len() == 0 || at.is_some() {
+            steps.push(Step { plan, at, values: Vec::new() });
+            freed.push(its_freed);
+        }
+    }
+    if steps.is_empty() {
+        return Ok(false);
+    }
+    // Some may leave, though others may let them go first.
+    room.words = 0;
+    let done = table.carry_out_many(steps, loose)?;
+    room.freed += done.into_iter().zip(freed).filter(|(is_done, _)| *is_done).map(|(_, freed)| freed).sum::<u64>();
+    Ok(true)
 }

@@ -15,8 +15,8 @@ pub(super) struct Step<'v> {
     pub plan: Plan,
     /// The block of its bucket, if that has entries.
     pub at: Option<At>,
-    /// A value that its bucket leads to, which is not in its block yet.
-    pub value: Option<(At, &'v [u8])>,
+    /// Values that its bucket leads to, which are not in their blocks yet.
+    pub values: Vec<(At, &'v [u8])>,
 }
 
 /// A step whose bucket has its bytes.
@@ -28,20 +28,20 @@ struct Ready<'v> {
     len: u64,
     freed: Vec<(At, u64)>,
     mark: Option<Mark>,
-    value: Option<(At, &'v [u8])>,
+    values: Vec<(At, &'v [u8])>,
 }
 
 impl<'v> Ready<'v> {
     /// `None` for a bucket that is too long, or whose place no word can name.
     fn new(step_at: usize, step: Step<'v>) -> Option<Ready<'v>> {
-        let Step { plan, at, value } = step;
+        let Step { plan, at, values } = step;
         let (len, tag) = (plan.bucket_len(), plan.word.next_tag());
         let Plan { number, word, writing, freed, mark, .. } = plan;
         let (fresh, raw) = match at {
             Some(at) => (Word::to(tag, at, len)?, writing.finish(number, tag)?),
             None => (Word::to_none(tag), Vec::new()),
         };
-        Some(Ready { step_at, number, words: (word, fresh), raw, len, freed, mark, value })
+        Some(Ready { step_at, number, words: (word, fresh), raw, len, freed, mark, values })
     }
 }
 
@@ -49,19 +49,19 @@ impl Table {
     /// Carries steps out, each on another word. True for each that was; the others found another word than they were planned for. Blocks that
     /// are not linked then are loose.
     ///
-    /// **Cost**: on this host no message; else two to each node, however many steps. **Errors**: those of a batch. Steps may have been carried
+    /// **Cost**: on this host no message; else two to each node, however many steps. With copies one for each step. **Errors**: those of a batch. Steps may have been carried
     /// out, and their blocks are lost until a sweep; with [`Happened::No`] none was.
     pub(super) fn carry_out_many(&self, steps: Vec<Step<'_>>, loose: &mut LooseBlocks) -> std::result::Result<Vec<bool>, Fault> {
         let mut done = vec![false; steps.len()];
         let mut ready = Vec::with_capacity(steps.len());
         for (step_at, step) in steps.into_iter().enumerate() {
             let len = step.plan.bucket_len();
-            let (at, value) = (step.at, step.value);
+            let (at, values) = (step.at, step.values.clone());
             match Ready::new(step_at, step) {
                 Some(step) => ready.push(step),
                 None => {
                     at.into_iter().for_each(|at| loose.add(at, len));
-                    value.into_iter().for_each(|(at, bytes)| loose.add(at, bytes.len() as u64));
+                    values.into_iter().for_each(|(at, bytes)| loose.add(at, bytes.len() as u64));
                 }
             }
         }
@@ -98,7 +98,7 @@ impl Table {
 
     /// Puts values and buckets into their blocks, which no other program knows.
     fn put_many(&self, ready: &[Ready<'_>]) -> Result<()> {
-        let values = ready.iter().filter_map(|step| step.value);
+        let values = ready.iter().flat_map(|step| step.values.iter().copied());
         let buckets = ready.iter().filter(|step| !step.raw.is_empty()).map(|step| (step.words.1.at(), step.raw.as_slice()));
         let puts: Vec<(At, &[u8])> = values.chain(buckets).collect();
         if puts.is_empty() {
@@ -114,7 +114,8 @@ impl Table {
         if ready.is_empty() {
             return Ok(Vec::new());
         }
-        if self.is_here {
+        // A swap that is sent again to bytes with copies counts once. A list of swaps may not.
+        if self.is_here || self.words.copies() > 1 {
             let swap = |step: &Ready<'_>| {
                 let (old, fresh) = step.words;
                 let is_first = self.words.compare_and_swap_word(self.offset(step.number), old.0, fresh.0)? == old.0;
@@ -152,6 +153,6 @@ impl Ready<'_> {
     /// The blocks that it did not link.
     fn let_loose(&self, loose: &mut LooseBlocks) {
         loose.add(self.words.1.at(), self.len);
-        self.value.into_iter().for_each(|(at, bytes)| loose.add(at, bytes.len() as u64));
+        self.values.iter().for_each(|(at, bytes)| loose.add(*at, bytes.len() as u64));
     }
 }

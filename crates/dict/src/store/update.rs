@@ -103,7 +103,8 @@ impl Store {
         let leaves = |entry: &Entry<'_>| entry.key == coded || entry.value.times.is_over(now);
         let is_set = matches!(change, Change::Set { .. });
         let mark = is_set.then(|| looked.mark.put(self.evict, now, !looked.raw.is_empty()));
-        let done = Plan::new(number, &looked, leaves, fresh.map(|value| Entry { key: coded, value }))
+        let entry = fresh.map(|value| Entry { key: coded, value });
+        let done = Plan::new(number, &looked, leaves, entry.as_slice())
             .and_then(|plan| plan.map_or(Ok(Some(0)), |plan| table.carry_out_from(&Here, Plan { mark, ..plan }, false)));
         match done {
             Ok(Some(_)) => {

@@ -3,9 +3,11 @@
 use super::calls::messages;
 use super::{bytes_of, key, open, small};
 use crate::nodes::{PLACES, TestPool};
+use hanare::{NodeId, Placement};
 use hanare_dict::{Evict, Item, Key, Store, StoreOptions, kind};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Puts keys with the bytes of their numbers.
@@ -73,12 +75,12 @@ fn a_batch_of_puts_or_removals_is_some_messages() {
     let nodes = TestPool::start(2, 128 << 20);
     let pool = nodes.client(0);
     for (name, placement) in [("here", PLACES[0]), ("there", PLACES[1])] {
-        let options = StoreOptions { bytes: 32 << 20, placement, entries: Some(100_000), ..small() };
+        let options = StoreOptions { bytes: 32 << 20, placement, entries: Some(5000), ..small() };
         let store = Store::open(&pool, name, &options).unwrap();
         let numbers: Vec<u64> = (0..256).collect();
         let keys: Vec<Key<'_>> = numbers.iter().map(|number| key(*number)).collect();
-        // Two keys of a batch may share a word, which is a second turn.
-        let most = if placement == PLACES[0] { 4 } else { 13 };
+        // One call on a heap takes or gives back 256 blocks.
+        let most = if placement == PLACES[0] { 4 } else { 8 };
         for len in [100, 5000, 40_000] {
             for round in ["new", "again"] {
                 let sent = messages(&pool, || assert_eq!(put_all(&store, &numbers, len), [true; 256]));
@@ -143,6 +145,36 @@ fn a_batch_that_finds_no_room_says_which_keys_are_there() {
         assert_eq!(store.get(&key(0)).unwrap().unwrap().1, b"short", "what was put before an error is there");
         store.destroy().unwrap();
     }
+}
+
+#[test]
+fn batches_go_on_when_a_node_with_a_copy_is_killed() {
+    let nodes = TestPool::start(3, 64 << 20);
+    let killed = nodes.join_process();
+    let options = StoreOptions { bytes: 8 << 20, placement: Placement::Node(NodeId(3)), copies: 2, ..small() };
+    let store = open(&nodes.client(0), &options);
+    let rounds = AtomicU64::new(0);
+    std::thread::scope(|threads| {
+        let runs = threads.spawn(|| {
+            for round in 0..60 {
+                let numbers: Vec<u64> = (0..40).map(|at| (round * 11 + at) % 100).collect();
+                assert_eq!(put_all(&store, &numbers, 3000), [true; 40]);
+                let keys: Vec<Key<'_>> = numbers[..5].iter().map(|number| key(*number)).collect();
+                assert_eq!(store.remove_many(&keys).unwrap(), [true; 5], "round {round}");
+                for number in &numbers {
+                    let found = store.get(&key(*number)).unwrap().map(|(_, bytes)| bytes);
+                    assert_eq!(found, (!numbers[..5].contains(number)).then(|| bytes_of(*number, 3000)), "round {round}");
+                }
+                rounds.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        while rounds.load(Ordering::Relaxed) < 20 && !runs.is_finished() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        killed.kill();
+    });
+    store.clear().unwrap();
+    assert_eq!(store.stat().unwrap().linked, 0);
 }
 
 #[test]
