@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use hanare::{CreateOptions, Element, Error, Indexed, Modify, NodeId, Operator, Placement, Strided};
+use hanare::{CreateOptions, Element, Error, Indexed, Modify, NodeId, Operator, Placement, Rights, Strided};
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::TestPool;
 
@@ -95,5 +95,40 @@ fn what_cannot_be_updated_is_refused_by_name() {
         let back = client.open_for(&format!("r{node}"), hanare::Rights::Read).unwrap();
         assert!(matches!(back.update(Strided::contiguous(0, 8), ADD, &[0; 8]), Err(Error::BadUse { .. })));
         assert!(matches!(back.fill(Strided::contiguous(0, 8), &[1]), Err(Error::BadUse { .. })));
+    }
+}
+
+#[test]
+fn words_of_this_host_take_no_message_and_are_refused_as_others_are() {
+    let pool = TestPool::start(2, 16 << 20);
+    let client = pool.client(0);
+    for node in [0, 1] {
+        let options = CreateOptions { placement: Placement::Node(NodeId(node)), ..CreateOptions::default() };
+        let region = client.create(&format!("r{node}"), 4096, &options).unwrap();
+        let back = client.open_for(&format!("r{node}"), Rights::Read).unwrap();
+        // A small region is reached directly after some uses.
+        for round in 0..100 {
+            assert_eq!(region.compare_and_swap_word(4088, round, round + 1).unwrap(), round);
+            assert_eq!(region.compare_and_swap_word(4088, round, 0).unwrap(), round + 1, "another word stays");
+            assert_eq!(back.read_word(4088).unwrap(), round + 1);
+        }
+        let before = client.traffic().messages_sent;
+        assert_eq!(region.compare_and_swap_word(4088, 100, 7).unwrap(), 100);
+        assert_eq!(region.fetch_word(4088, Operator::Add, 1).unwrap(), 7);
+        assert_eq!(back.read_word(4088).unwrap(), 8);
+        assert_eq!(client.traffic().messages_sent - before, if node == 0 { 0 } else { 3 });
+        for (offset, is_beyond) in [(4, false), (4092, true), (4096, true), (u64::MAX - 7, true)] {
+            for refused in [region.compare_and_swap_word(offset, 0, 1), region.fetch_word(offset, Operator::Add, 1)] {
+                match refused.unwrap_err() {
+                    Error::OutOfRange { .. } if is_beyond => {}
+                    Error::BadElement { .. } if !is_beyond => {}
+                    other => panic!("at {offset}: {other}"),
+                }
+            }
+        }
+        for refused in [back.compare_and_swap_word(4088, 8, 9), back.fetch_word(4088, Operator::Add, 1)] {
+            assert!(matches!(refused, Err(Error::BadUse { .. })), "a handle for reading");
+        }
+        assert_eq!(back.read_word(4088).unwrap(), 8);
     }
 }

@@ -40,7 +40,7 @@ pub use digest::digest_part;
 pub use fill::fill_part;
 pub use gather::{gather, gather_part, scatter, scatter_part};
 pub use reduce::reduce_part;
-pub use update::{compare_and_swap_part, update_part, update_word};
+pub use update::{compare_and_swap_part, compare_and_swap_word, update_part, update_word};
 pub use wide::is_here as has_wide_words;
 pub use word::load_word;
 

@@ -58,24 +58,37 @@ pub fn update_part(
 ///
 /// **Ordering**, **Errors**: as for [`update_part`]. **Cost**: one atomic step and about 2 ns.
 pub fn update_word(to: Window, offset: u64, operator: Operator, operand: u64) -> Result<u64, Lost> {
+    step_on_word(to, offset, |word| match operator {
+        Operator::Add => word.fetch_add(operand, SeqCst),
+        Operator::Min => word.fetch_min(operand, SeqCst),
+        Operator::Max => word.fetch_max(operand, SeqCst),
+        Operator::And => word.fetch_and(operand, SeqCst),
+        Operator::Or => word.fetch_or(operand, SeqCst),
+        Operator::Xor => word.fetch_xor(operand, SeqCst),
+        Operator::Swap => word.swap(operand, SeqCst),
+        Operator::Load => word.load(SeqCst),
+    })
+}
+
+/// Swaps the 64-bit word at byte `offset` of a window, a multiple of 8, for `new` if it is `expected`. Returns the word before. It is
+/// [`compare_and_swap_part`] of one word, without the walk.
+///
+/// **Ordering**, **Errors**, **Cost**: as for [`update_word`].
+pub fn compare_and_swap_word(to: Window, offset: u64, expected: u64, new: u64) -> Result<u64, Lost> {
+    step_on_word(to, offset, |word| match word.compare_exchange(expected, new, SeqCst, SeqCst) {
+        Ok(old) | Err(old) => old,
+    })
+}
+
+/// Takes one atomic step on a word of a window, which does not panic, and returns what the step does.
+#[inline(always)]
+fn step_on_word(to: Window, offset: u64, step: impl FnOnce(&AtomicU64) -> u64) -> Result<u64, Lost> {
     let word = to.slice(offset as usize, size_of::<u64>());
     assert!(word.ptr().cast::<u64>().is_aligned(), "a word at offset {offset} is at no multiple of 8 bytes");
     let mut old = 0;
-    guarded(0..0, word.range(), || {
-        // SAFETY: the word lies in a window and is aligned, as just asserted; all who change it do so atomically or not at all.
-        let word = unsafe { AtomicU64::from_ptr(word.ptr().cast()) };
-        // ORDERING: as all updates, see above.
-        old = match operator {
-            Operator::Add => word.fetch_add(operand, SeqCst),
-            Operator::Min => word.fetch_min(operand, SeqCst),
-            Operator::Max => word.fetch_max(operand, SeqCst),
-            Operator::And => word.fetch_and(operand, SeqCst),
-            Operator::Or => word.fetch_or(operand, SeqCst),
-            Operator::Xor => word.fetch_xor(operand, SeqCst),
-            Operator::Swap => word.swap(operand, SeqCst),
-            Operator::Load => word.load(SeqCst),
-        };
-    });
+    // SAFETY: the word lies in a window and is aligned, as just asserted; all who change it do so atomically or not at all.
+    // ORDERING: as all updates, see above.
+    guarded(0..0, word.range(), || old = step(unsafe { AtomicU64::from_ptr(word.ptr().cast()) }));
     if is_any_lost() {
         check_side(Side::Target, word, offset)?;
     }
@@ -550,6 +563,17 @@ mod tests {
             let wanted = plain(operator, Element::U64, &old.to_le_bytes(), &0xff00_ff00u64.to_le_bytes());
             assert_eq!(bytes, [7, u64::from_le_bytes(wanted.try_into().unwrap()), 9], "{operator}");
         }
+    }
+
+    #[test]
+    fn a_word_is_swapped_where_it_is_the_expected_one() {
+        let mut bytes: Vec<u64> = vec![7, 8, 9];
+        // SAFETY: the buffer is left alone while its window is used.
+        let window = unsafe { window_of(&mut bytes) };
+        assert_eq!(compare_and_swap_word(window, 8, 7, 1), Ok(8), "another word stays");
+        assert_eq!(compare_and_swap_word(window, 8, 8, u64::MAX), Ok(8));
+        assert_eq!(compare_and_swap_word(window, 16, 9, 9), Ok(9));
+        assert_eq!(bytes, [7, u64::MAX, 9]);
     }
 
     /// # Safety

@@ -3,7 +3,7 @@
 use super::completion::ResultCell;
 use super::{Batch, Command, Completion, Modify, What};
 use crate::client::pool::Pool;
-use crate::client::region::Region;
+use crate::client::region::{InReach, Region};
 use hanare_memory::{Window, vector};
 #[cfg(doc)]
 use hanare_protocol::Error;
@@ -161,9 +161,8 @@ impl Region {
     ///
     /// **Cost**: on this host a processor's atomic instruction; else one message each way. **Errors**: as for [`Region::update`].
     pub fn fetch_word(&self, offset: u64, operator: Operator, operand: u64) -> Result<u64> {
-        let is_inside = offset.is_multiple_of(8) && offset < self.len() && self.len() - offset >= 8;
-        if let Some(here) = self.mapped_whole().filter(|_| is_inside) {
-            self.check_rights(Op::Fetch(Update { operator, element: Element::U64, is_same: false }))?;
+        let op = Op::Fetch(Update { operator, element: Element::U64, is_same: false });
+        if let Some(here) = self.word_in_reach(offset, op)? {
             return vector::update_word(*here, offset, operator, operand).map_err(|lost| self.lost(lost));
         }
         let mut old = [0; 8];
@@ -182,11 +181,28 @@ impl Region {
     }
 
     /// Swaps the 64-bit word at `offset` for `new` if it is `expected`; returns the word before.
+    ///
+    /// **Cost**, **Errors**: as for [`Region::fetch_word`].
     pub fn compare_and_swap_word(&self, offset: u64, expected: u64, new: u64) -> Result<u64> {
+        if let Some(here) = self.word_in_reach(offset, Op::CompareAndSwap(Element::U64))? {
+            return vector::compare_and_swap_word(*here, offset, expected, new).map_err(|lost| self.lost(lost));
+        }
         let mut old = [0; 8];
         let shape = Strided::contiguous(offset, 8);
         self.compare_and_swap(shape, Element::U64, &expected.to_le_bytes(), &new.to_le_bytes(), &mut old)?;
         Ok(u64::from_le_bytes(old))
+    }
+
+    /// The region's bytes for a step on the word at `offset`, where this program may take it itself. A word that is not as it should be
+    /// goes the long way, which refuses it. **Errors**: [`Error::BadUse`] for a handle that may only read.
+    #[inline]
+    fn word_in_reach(&self, offset: u64, op: Op) -> Result<Option<InReach<'_>>> {
+        let is_inside = offset.is_multiple_of(8) && offset < self.len() && self.len() - offset >= 8;
+        let here = if is_inside { self.mapped_whole() } else { None };
+        if here.is_some() {
+            self.check_rights(op)?;
+        }
+        Ok(here)
     }
 
     /// Begins a get into `into` and returns at once; the buffer comes back from [`Completion::wait`].
