@@ -381,8 +381,8 @@ impl Heaps {
     /// Writes bytes in parts that follow each other into a block of their own. **Errors**: as for [`Heaps::take`].
     pub fn write<W: Waiter>(&self, waiter: &W, parts: &[&[u8]], may_grow: bool) -> Result<At, Fault> {
         let len = parts.iter().map(|part| part.len() as u64).sum();
-        let is_quick = len <= BRIEF_LEN as u64 && self.spares_messages(len, 0);
-        step(waiter, !is_quick, || {
+        let may_last = || len > BRIEF_LEN as u64 || !self.spares_messages(len, 0);
+        step(waiter, may_last, || {
             let at = self.take(len, may_grow)?;
             let Segment { region, .. } = self.segment(at.segment)?;
             let written = match parts {

@@ -228,15 +228,16 @@ impl Writing {
     pub fn push(&mut self, entry: &Entry<'_>) {
         let Entry { key, value } = entry;
         self.count += 1;
-        self.bytes.extend_from_slice(&(key.len() as u32).to_le_bytes());
-        self.bytes.extend_from_slice(&value.len.to_le_bytes());
-        self.bytes.extend_from_slice(&value.far.to_le_bytes());
-        self.bytes.extend_from_slice(&value.checksum.to_le_bytes());
-        self.bytes.extend_from_slice(&[value.kind, if value.times.are_set() { TIMED } else { 0 }, 0, 0]);
-        if value.times.are_set() {
-            self.bytes.extend_from_slice(&value.times.expires.to_le_bytes());
-            self.bytes.extend_from_slice(&value.times.pinned.to_le_bytes());
-        }
+        let mut head = [0; ENTRY_HEAD_LEN + TIMES_LEN];
+        head[..4].copy_from_slice(&(key.len() as u32).to_le_bytes());
+        head[4..8].copy_from_slice(&value.len.to_le_bytes());
+        head[8..16].copy_from_slice(&value.far.to_le_bytes());
+        head[16..20].copy_from_slice(&value.checksum.to_le_bytes());
+        head[20] = value.kind;
+        head[21] = if value.times.are_set() { TIMED } else { 0 };
+        head[24..32].copy_from_slice(&value.times.expires.to_le_bytes());
+        head[32..].copy_from_slice(&value.times.pinned.to_le_bytes());
+        self.bytes.extend_from_slice(&head[..if value.times.are_set() { head.len() } else { ENTRY_HEAD_LEN }]);
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value.bytes);
     }

@@ -47,11 +47,15 @@ impl<W: Waiter> Dict<W> {
         }
         let what = || "bytes of a value of a dictionary".to_owned();
         let len = u32::try_from(len).map_err(|_| Error::LimitReached { what: what(), limit: u32::MAX.into() })?;
-        let sum = step(&self.waiter, len as usize > BRIEF_LEN, || {
-            let mut digest = Digest::new(0);
-            parts.iter().for_each(|part| digest.update(part));
-            digest.finish() as u32
-        });
+        let sum = step(
+            &self.waiter,
+            || len as usize > BRIEF_LEN,
+            || {
+                let mut digest = Digest::new(0);
+                parts.iter().for_each(|part| digest.update(part));
+                digest.finish() as u32
+            },
+        );
         self.set_far(key, parts, Value { kind, bytes: &[], len, far: 0, checksum: sum, times: Times::default() })
     }
 

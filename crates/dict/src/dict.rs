@@ -276,9 +276,9 @@ impl<W: Waiter> Dict<W> {
         // A length that no block has takes no memory.
         let (segment, offset) = table.values.range(&self.waiter, At::of_far(far), len as u64)?;
         if let Some(into) = sink.room(kind, len) {
-            let is_quick = segment.is_here && len <= BRIEF_LEN;
+            let may_last = || !segment.is_here || len > BRIEF_LEN;
             // The block may have been given back and used again while it was read. The word tells on this host, the checksum anywhere.
-            let is_whole = step(&self.waiter, !is_quick, || {
+            let is_whole = step(&self.waiter, may_last, || {
                 segment.region.get(offset, into)?;
                 Ok::<_, Fault>(segment.is_here && table.word(number)? == word || checksum(into) == sum)
             })?;

@@ -10,7 +10,7 @@ use super::digest::digest;
 use super::mark::{Evict, Mark};
 use super::plan::{Looked, Plan, SPARE, spare};
 use super::root::Root;
-use super::times::now_ms;
+use super::times::about_now_ms;
 use super::waiter::{Here, Waiter, step};
 use super::{BRIEF_LEN, Fault};
 use hanare::{Element, Error, Modify, NodeId, Operator, Pool, Region, Rights, Strided};
@@ -163,8 +163,8 @@ impl Table {
         }
         let (word, mark) = self.marked_word(number)?;
         let is_short = word.block_len().is_some_and(|len| len <= BRIEF_LEN as u64);
-        let is_quick = word.is_none() || is_short && self.buckets.is_here(word.at());
-        step(waiter, !is_quick, || Ok(Looked { word, mark, raw: self.bucket(number, word, None)? }))
+        let may_last = || !(word.is_none() || is_short && self.buckets.is_here(word.at()));
+        step(waiter, may_last, || Ok(Looked { word, mark, raw: self.bucket(number, word, None)? }))
     }
 
     /// A word and its bucket. One message if the word is the one that this program saw last, else two.
@@ -251,8 +251,9 @@ impl Table {
     pub(super) fn carry_out_from<W: Waiter>(&self, waiter: &W, plan: Plan, may_grow: bool) -> Result<Option<u32>, Fault> {
         let len = plan.bucket_len();
         let freed_len = if plan.word.is_none() { 0 } else { block_len_of(plan.word) };
-        let is_quick = self.is_here && plan.freed.is_empty() && self.buckets.spares_messages(len, freed_len);
-        step(waiter, !is_quick, || self.carry_out(plan, may_grow))
+        let is_quick = self.is_here && plan.freed.is_empty();
+        let may_last = || !is_quick || !self.buckets.spares_messages(len, freed_len);
+        step(waiter, may_last, || self.carry_out(plan, may_grow))
     }
 
     /// [`Table::change`] of another host's table.
@@ -279,10 +280,10 @@ impl Table {
             0 => (Word::to_none(word.next_tag()), Vec::new()),
             _ => self.prepare(number, word.next_tag(), writing, may_grow)?,
         };
-        // To take a block may have lasted.
-        let begun = Instant::now();
-        let is_first = match until {
-            Some(until) if begun >= until => false,
+        // To take a block may have lasted. Words of this host are not remembered.
+        let begun = if self.is_here { None } else { Some(Instant::now()) };
+        let is_first = match until.zip(begun) {
+            Some((until, begun)) if begun >= until => false,
             _ if count == 0 => self.swap(number, word, fresh)?,
             _ => self.put_and_swap(number, (word, fresh), &raw, mark)?,
         };
@@ -290,7 +291,9 @@ impl Table {
             self.free_bucket(fresh);
             return Ok(None);
         }
-        self.note(number, Looked { word: fresh, mark: mark.unwrap_or_default(), raw }, begun);
+        if let Some(begun) = begun {
+            self.note(number, Looked { word: fresh, mark: mark.unwrap_or_default(), raw }, begun);
+        }
         self.free_bucket(word);
         freed.into_iter().for_each(|(at, len)| self.values.free(at, len));
         Ok(Some(count))
@@ -348,7 +351,7 @@ impl Table {
     /// Notes that a key of the word was used, in a store. A program that may only read notes nothing.
     pub(super) fn note_use(&self, number: u64, looked: &Looked) {
         let Some(evict) = self.evict else { return };
-        if let Some(mark) = looked.mark.used(evict, now_ms(), self.is_here) {
+        if let Some(mark) = looked.mark.used(evict, about_now_ms(), self.is_here) {
             self.put_mark(number, mark);
         }
     }

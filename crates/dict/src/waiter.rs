@@ -2,6 +2,9 @@
 
 /// Hooks around such steps. No lock of a dictionary is held while one is called.
 pub trait Waiter: Send + Sync {
+    /// True where a step is run as it is, whether it lasts or not: nobody needs to know.
+    const IS_PLAIN: bool = false;
+
     /// Runs a step that may last.
     fn wait<T: Send>(&self, step: impl FnOnce() -> T + Send) -> T;
 
@@ -16,12 +19,14 @@ pub trait Waiter: Send + Sync {
 pub struct Here;
 
 impl Waiter for Here {
+    const IS_PLAIN: bool = true;
+
     fn wait<T: Send>(&self, step: impl FnOnce() -> T + Send) -> T {
         step()
     }
 }
 
 /// Runs a step, by the waiter where it may last.
-pub fn step<W: Waiter, T: Send>(waiter: &W, may_last: bool, work: impl FnOnce() -> T + Send) -> T {
-    if may_last { waiter.wait(work) } else { work() }
+pub fn step<W: Waiter, T: Send>(waiter: &W, may_last: impl FnOnce() -> bool, work: impl FnOnce() -> T + Send) -> T {
+    if !W::IS_PLAIN && may_last() { waiter.wait(work) } else { work() }
 }

@@ -28,6 +28,10 @@ impl Refusal {
         Refusal::new("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
     }
 
+    pub fn no_room() -> Refusal {
+        Refusal::new("OOM command not allowed when used memory > 'maxmemory'.")
+    }
+
     pub fn word_count(command: &str) -> Refusal {
         Refusal(format!("ERR wrong number of arguments for '{command}' command"))
     }
@@ -36,7 +40,7 @@ impl Refusal {
 impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
         match error {
-            Error::HeapFull { .. } => Refusal::new("OOM command not allowed when used memory > 'maxmemory'."),
+            Error::HeapFull { .. } => Refusal::no_room(),
             Error::LimitReached { .. } => Refusal::too_long(),
             other => Refusal(format!("ERR {other}")),
         }

@@ -2,6 +2,27 @@
 
 use hanare_dict::{Key, Sink, Store};
 
+/// Bytes of the longest number.
+pub const DECIMAL_LEN: usize = 20;
+
+/// A number's decimal digits.
+pub fn decimal(number: i64, text: &mut [u8; DECIMAL_LEN]) -> &[u8] {
+    let (mut at, mut rest) = (DECIMAL_LEN, number.unsigned_abs());
+    loop {
+        at -= 1;
+        text[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        at -= 1;
+        text[at] = b'-';
+    }
+    &text[at..]
+}
+
 /// Replies that were not sent yet.
 #[derive(Default)]
 pub struct Replies {
@@ -38,20 +59,7 @@ impl Replies {
 
     /// A line of a number.
     fn counted(&mut self, kind: u8, number: i64) {
-        let (mut text, mut at, mut rest) = ([0; 20], 20, number.unsigned_abs());
-        loop {
-            at -= 1;
-            text[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        if number < 0 {
-            at -= 1;
-            text[at] = b'-';
-        }
-        self.line(kind, &text[at..]);
+        self.line(kind, decimal(number, &mut [0; DECIMAL_LEN]));
     }
 
     pub fn bulk(&mut self, bytes: &[u8]) {

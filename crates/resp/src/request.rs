@@ -188,8 +188,13 @@ impl Reader {
         let len = match self.word_len.take() {
             Some(len) => len,
             None => {
-                let Some(line) = self.take_line(bytes, "too big bulk count string")? else { return Ok(false) };
-                let len = len_of(line, is_known)?;
+                let len = match self.take_short_len(bytes) {
+                    Some(len) => len,
+                    None => {
+                        let Some(line) = self.take_line(bytes, "too big bulk count string")? else { return Ok(false) };
+                        len_of(line, is_known)?
+                    }
+                };
                 self.sum += len;
                 if self.sum > COMMAND_LEN {
                     return Err(Fault::new("the words of a command are too long"));
@@ -210,6 +215,20 @@ impl Reader {
             }
             Some(_) => Err(Fault::new("a word is not as long as it says")),
         }
+    }
+
+    /// Takes the line of a word's length, where it has come, and has one digit or two. Most words do, and bounds are higher.
+    fn take_short_len(&mut self, bytes: &[u8]) -> Option<usize> {
+        if self.searched > 0 {
+            return None;
+        }
+        let (len, taken) = match bytes.get(self.at..)? {
+            [b'$', one @ b'0'..=b'9', b'\r', b'\n', ..] => (one - b'0', 4),
+            [b'$', ten @ b'1'..=b'9', one @ b'0'..=b'9', b'\r', b'\n', ..] => (10 * (ten - b'0') + one - b'0', 5),
+            _ => return None,
+        };
+        self.at += taken;
+        Some(len.into())
     }
 
     /// Reads a command of one line.
@@ -313,8 +332,14 @@ mod tests {
 
     #[test]
     fn commands_come_in_any_pieces() {
-        let sent = b"*2\r\n$3\r\nGET\r\n$5\r\na\r\nb \r\nPING\r\n\r\n*0\r\n*-1\r\nSET a \"b c\" 'd'\n*1\r\n$0\r\n\r\n";
-        let wanted = [words(&["GET", "a\r\nb "]), words(&["PING"]), words(&["SET", "a", "b c", "d"]), words(&[""])];
+        let sent = b"*2\r\n$3\r\nGET\r\n$5\r\na\r\nb \r\nPING\r\n\r\n*0\r\n*-1\r\nSET a \"b c\" 'd'\n*1\r\n$0\r\n\r\n*1\r\n$12\r\na word of 12\r\n";
+        let wanted = [
+            words(&["GET", "a\r\nb "]),
+            words(&["PING"]),
+            words(&["SET", "a", "b c", "d"]),
+            words(&[""]),
+            words(&["a word of 12"]),
+        ];
         for piece in (1..9).chain([sent.len()]) {
             assert_eq!(all(sent, piece, true).unwrap(), wanted, "pieces of {piece}");
         }
@@ -365,6 +390,7 @@ mod tests {
             (b"*1\r\n$-1\r\n", "invalid bulk length"),
             (b"*1\r\n$67108865\r\n", "invalid bulk length"),
             (b"*1\r\n$+3\r\nGET\r\n", "invalid bulk length"),
+            (b"*1\r\n$03\r\nGET\r\n", "invalid bulk length"),
             (b"*1\r\n:3\r\n", "expected '$', got ':'"),
             (b"*1\r\n$3\r\nGETT\r\n", "a word is not as long as it says"),
             (b"*3\r\n$67108864\r\n", ""),

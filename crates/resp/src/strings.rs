@@ -2,15 +2,17 @@
 
 use crate::expiry::End;
 use crate::refusal::{Done, Refusal, whole};
+use crate::reply::{DECIMAL_LEN, decimal};
 use crate::session::Session;
 use crate::words::Words;
-use hanare_dict::{Change, Found, Key, Times, kind, now_ms};
+use hanare_dict::{Change, Found, Item, Key, Store, Times, kind, now_ms};
 
 /// Longest value that `APPEND` and `SETRANGE` make, in bytes: as long as a word may be.
 pub const VALUE_LEN: usize = 64 << 20;
 
-/// Most bytes of a key in memory that a session keeps.
+/// Most bytes of a key in memory that a session keeps, and of that memory.
 const KEPT_KEY_LEN: usize = 256;
+const KEPT_LEN: usize = 4 << 10;
 
 /// The condition of a `SET`.
 #[derive(Clone, Copy, PartialEq)]
@@ -33,6 +35,19 @@ fn key_in<'c>(coded: &'c mut Vec<u8>, word: &[u8]) -> Key<'c> {
     coded.push(b'b');
     coded.extend_from_slice(word);
     Key::from_coded(coded)
+}
+
+/// Some keys in such memory, one behind the other.
+fn keys_in<'c, 'w>(coded: &'c mut Vec<u8>, words: impl Iterator<Item = &'w [u8]>) -> Vec<Key<'c>> {
+    coded.clear();
+    let mut ends = Vec::new();
+    for word in words {
+        coded.push(b'b');
+        coded.extend_from_slice(word);
+        ends.push(coded.len());
+    }
+    let begins = [0].into_iter().chain(ends.iter().copied());
+    begins.zip(&ends).map(|(begin, end)| Key::from_coded(&coded[begin..*end])).collect()
 }
 
 /// A value that takes another's place: bytes, end, and the pin of before.
@@ -134,12 +149,23 @@ pub fn mset(session: &mut Session, words: Words<'_>) -> Done {
     if words.len().is_multiple_of(2) {
         return Err(Refusal::word_count("mset"));
     }
-    for at in (1..words.len()).step_by(2) {
-        let key = key_in(&mut session.coded, &words[at]);
-        session.shared.store.update(&key, false, |found| Ok((value(&words[at + 1], 0, found), ())))?;
-    }
+    let keys = keys_in(&mut session.coded, words.from(1).iter().step_by(2));
+    let done = set_all(&session.shared.store, &keys, words.from(2));
+    session.coded.shrink_to(KEPT_LEN);
+    done?;
     session.replies.ok();
     Ok(())
+}
+
+/// Sets keys to every other one of some words. On other hosts a batch spares messages; here each key has its turn.
+fn set_all(store: &Store, keys: &[Key<'_>], values: Words<'_>) -> Done {
+    if store.is_here() {
+        return Ok(store.update_each(keys, false, |index, found| Ok(value(&values[2 * index], 0, found)))?);
+    }
+    let item = |(key, bytes)| Item { key, kind: kind::PLAIN, bytes };
+    let items: Vec<Item<'_>> = keys.iter().zip(values.iter().step_by(2)).map(item).collect();
+    let has_room = store.put_many(&items, None)?;
+    if has_room.contains(&false) { Err(Refusal::no_room()) } else { Ok(()) }
 }
 
 pub fn mget(session: &mut Session, words: Words<'_>) -> Done {
@@ -248,7 +274,10 @@ fn add(session: &mut Session, word: &[u8], more: i64) -> Done {
         let sum = before.and_then(|before| before.checked_add(more).ok_or_else(overflow));
         let times = found.map(|found| found.times).unwrap_or_default();
         let change = match &sum {
-            Ok(sum) => Change::Set { kind: kind::PLAIN, bytes: sum.to_string().into_bytes().into(), times },
+            Ok(sum) => {
+                let bytes = decimal(*sum, &mut [0; DECIMAL_LEN]).to_vec().into();
+                Change::Set { kind: kind::PLAIN, bytes, times }
+            }
             Err(_) => Change::Keep,
         };
         Ok((change, sum))

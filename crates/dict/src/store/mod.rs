@@ -218,8 +218,7 @@ impl Store {
     /// **Errors**: [`Error::HeapFull`] where there is no room, because all keys are pinned or may not leave. The key then has its old value, or
     /// none. [`Error::LimitReached`] for a value that is longer than one of the store's heaps.
     pub fn put(&self, key: &Key<'_>, kind: u8, bytes: &[u8], ttl: Option<Duration>) -> Result<()> {
-        let now = now_ms();
-        let expires = ttl.map_or(0, |ttl| after_ms(now, ttl));
+        let expires = ttl.map_or(0, |ttl| after_ms(now_ms(), ttl));
         self.update(key, false, |found| {
             let pinned = found.map_or(0, |found| found.times.pinned);
             Ok((Change::Set { kind, bytes: bytes.into(), times: Times { expires, pinned } }, ()))

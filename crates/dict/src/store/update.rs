@@ -8,7 +8,7 @@ use crate::fault::Fault;
 use crate::key::Key;
 use crate::plan::{Plan, spare};
 use crate::table::Table;
-use crate::times::{Times, now_ms};
+use crate::times::{Times, about_now_ms};
 use crate::waiter::Here;
 use hanare::{Error, Happened, Result};
 use std::borrow::Cow;
@@ -54,19 +54,43 @@ impl Store {
         &self,
         key: &Key<'_>,
         reads: bool,
+        decide: impl FnMut(Option<Found<'_>>) -> Result<(Change<'v>, T)>,
+    ) -> Result<T> {
+        self.update_in(&mut self.dict.table()?, key, reads, decide)
+    }
+
+    /// The same for some keys, one after the other. `decide` gets the key's index, too. **Errors**: that of the first which fails; the keys
+    /// before it are changed.
+    pub fn update_each<'v>(
+        &self,
+        keys: &[Key<'_>],
+        reads: bool,
+        mut decide: impl FnMut(usize, Option<Found<'_>>) -> Result<Change<'v>>,
+    ) -> Result<()> {
+        let mut table = self.dict.table()?;
+        let mut update = |(index, key)| self.update_in(&mut table, key, reads, |found| Ok((decide(index, found)?, ())));
+        keys.iter().enumerate().try_for_each(&mut update)
+    }
+
+    /// [`Store::update`] by a table that may be another's by now.
+    fn update_in<'v, T>(
+        &self,
+        table: &mut Arc<Table>,
+        key: &Key<'_>,
+        reads: bool,
         mut decide: impl FnMut(Option<Found<'_>>) -> Result<(Change<'v>, T)>,
     ) -> Result<T> {
         let mut room = super::room::Room::default();
         for turn in 0..self.dict.tries {
-            let table = self.dict.table()?;
             let mut wanted = 0;
-            match self.try_update(&table, key.coded(), reads, &mut decide, &mut wanted) {
+            match self.try_update(table, key.coded(), reads, &mut decide, &mut wanted) {
                 Ok(told) => return Ok(told),
-                Err(Fault::Full) => self.make_room(&table, wanted, &mut room)?,
-                Err(Fault::Frozen) => self.dict.renew_unless_moved(&table)?,
-                Err(Fault::Pool(error)) => self.dict.unless_moved(&table, error)?,
+                Err(Fault::Full) => self.make_room(table, wanted, &mut room)?,
+                Err(Fault::Frozen) => self.dict.renew_unless_moved(table)?,
+                Err(Fault::Pool(error)) => self.dict.unless_moved(table, error)?,
                 Err(Fault::Changed | Fault::Moved) => self.dict.give_way(turn)?,
             }
+            *table = self.dict.table()?;
         }
         Err(self.dict.busy())
     }
@@ -80,14 +104,17 @@ impl Store {
         decide: &mut impl FnMut(Option<Found<'_>>) -> Result<(Change<'v>, T)>,
         wanted: &mut u64,
     ) -> std::result::Result<T, Fault> {
-        let (number, now) = (table.number_of(coded), now_ms());
+        let number = table.number_of(coded);
         let looked = table.look_from(&Here, number)?;
-        let old = looked.find(coded)?.filter(|value| !value.times.is_over(now));
-        let mut bytes = Vec::new();
-        if let Some(value) = old.filter(|_| reads) {
-            self.dict.read_value(table, (number, looked.word), value, &mut bytes)?;
+        let old = looked.find(coded)?.filter(|value| !value.times.is_over_now());
+        let mut far = Vec::new();
+        if let Some(value) = old.filter(|value| reads && value.far != 0) {
+            self.dict.read_value(table, (number, looked.word), value, &mut far)?;
         }
-        let found = old.map(|Value { kind, len, times, .. }| Found { kind, len: len as usize, bytes: &bytes, times });
+        let found = old.map(|Value { kind, bytes, len, times, far: at, .. }| {
+            let bytes = if at == 0 { bytes } else { &far };
+            Found { kind, len: len as usize, bytes, times }
+        });
         let (change, told) = decide(found)?;
         let fresh = match (&change, old) {
             (Change::Keep, _) | (Change::Times(_) | Change::Remove, None) => return Ok(told),
@@ -100,9 +127,9 @@ impl Store {
             return Err(Fault::Frozen);
         }
         *wanted += looked.raw.len() as u64 + fresh.map_or(0, |fresh| fresh.bytes.len() as u64);
-        let leaves = |entry: &Entry<'_>| entry.key == coded || entry.value.times.is_over(now);
+        let leaves = |entry: &Entry<'_>| entry.key == coded || entry.value.times.is_over_now();
         let is_set = matches!(change, Change::Set { .. });
-        let mark = is_set.then(|| looked.mark.put(self.evict, now, !looked.raw.is_empty()));
+        let mark = is_set.then(|| looked.mark.put(self.evict, about_now_ms(), !looked.raw.is_empty()));
         let entry = fresh.map(|value| Entry { key: coded, value });
         let done = Plan::new(number, &looked, leaves, entry.as_slice())
             .and_then(|plan| plan.map_or(Ok(Some(0)), |plan| table.carry_out_from(&Here, Plan { mark, ..plan }, false)));

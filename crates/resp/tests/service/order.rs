@@ -65,6 +65,28 @@ fn a_long_list_is_sent_in_parts() {
 }
 
 #[test]
+fn many_keys_are_set_in_their_order() {
+    let service = TestService::start(10);
+    let mut client = service.client();
+    let pairs: Vec<(String, String)> = (0..1000).map(|number| (format!("key:{}", number % 900), number.to_string())).collect();
+    let mut words: Vec<&[u8]> = vec![b"MSET"];
+    words.extend(pairs.iter().flat_map(|(key, value)| [key.as_bytes(), value.as_bytes()]));
+    client.ask(&command(&[b"SET", b"key:0", b"old", b"EX", b"1000"]), b"+OK\r\n");
+    client.ask(&command(&words), b"+OK\r\n");
+    for (key, value) in [("key:0", "900"), ("key:99", "999"), ("key:100", "100"), ("key:899", "899")] {
+        client.ask(&command(&[b"GET", key.as_bytes()]), format!("${}\r\n{value}\r\n", value.len()).as_bytes());
+    }
+    client.ask(&command(&[b"TTL", b"key:0"]), b":-1\r\n");
+    client.ask(&command(&[b"MSET", b"a", b"1", b"b"]), b"-ERR wrong number of arguments for 'mset' command\r\n");
+    client.ask(&command(&[b"EXISTS", b"a"]), b":0\r\n");
+    // One value is longer than the store can have it: those before it are there.
+    let long = vec![b'v'; 40 << 20];
+    client
+        .ask(&command(&[b"MSET", b"a", b"1", b"b", &long]), b"-ERR string exceeds maximum allowed size (proto-max-bulk-len)\r\n");
+    client.ask(&command(&[b"MGET", b"a", b"b"]), b"*2\r\n$1\r\n1\r\n$-1\r\n");
+}
+
+#[test]
 fn a_long_value_goes_and_comes() {
     let service = TestService::start(10);
     let mut client = service.client();
