@@ -182,7 +182,7 @@ impl Table {
             None => (self.marked_word(number)?, None),
         };
         let looked = Looked { word, mark, raw: self.bucket(number, word, raw)? };
-        self.note(number, looked.clone(), begun);
+        self.note(number, looked.clone(), Some(begun));
         Ok(looked)
     }
 
@@ -201,11 +201,9 @@ impl Table {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers a word and its bucket as of `begun`, where that spares a message.
-    pub(super) fn note(&self, number: u64, looked: Looked, begun: Instant) {
-        if self.is_here {
-            return;
-        }
+    /// Remembers a word of another host and its bucket as of `begun`, where that spares a message.
+    pub(super) fn note(&self, number: u64, looked: Looked, begun: Option<Instant>) {
+        let Some(begun) = begun else { return };
         let word = looked.word;
         let has_both = word.block_len().is_some() && !word.is_none() && self.node.is_some();
         let is_one_message = has_both && self.buckets.segment(word.at().segment).is_ok_and(|segment| segment.node == self.node);
@@ -291,9 +289,7 @@ impl Table {
             self.free_bucket(fresh);
             return Ok(None);
         }
-        if let Some(begun) = begun {
-            self.note(number, Looked { word: fresh, mark: mark.unwrap_or_default(), raw }, begun);
-        }
+        self.note(number, Looked { word: fresh, mark: mark.unwrap_or_default(), raw }, begun);
         self.free_bucket(word);
         freed.into_iter().for_each(|(at, len)| self.values.free(at, len));
         Ok(Some(count))

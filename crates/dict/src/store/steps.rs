@@ -65,7 +65,7 @@ impl Table {
                 }
             }
         }
-        let begun = Instant::now();
+        let begun = if self.is_here { None } else { Some(Instant::now()) };
         // Before the swaps no block is linked. One node does all of them or none.
         let put = self.put_many(&ready).map_err(|error| (error, true));
         let swapped = match put.and_then(|()| self.swap_many(&ready).map_err(|error| (error, self.is_at_one_node()))) {
