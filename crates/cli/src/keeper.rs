@@ -16,13 +16,25 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Give a keeper's place to another disk, because its disk is lost and its process has ended
+    Replace {
+        /// The keeper's address, as in the list of keepers
+        address: String,
+    },
 }
 
 const COLUMNS: [Column; 2] = [Column::Text("ADDRESS"), Column::Text("STATE")];
 
 /// Runs the command.
 pub fn run(command: &Command) -> Result<()> {
-    let Command::Ls { json: as_json } = command;
+    let as_json = match command {
+        Command::Ls { json } => json,
+        Command::Replace { address } => {
+            Pool::attach_alone()?.replace_keeper(address)?;
+            print::line(&format!("the place of {address} is free: start that keeper with an empty HANARE_STATE"));
+            return Ok(());
+        }
+    };
     let keepers = Pool::attach_alone()?.own_status()?.keepers;
     if *as_json {
         return print::json(&json!({ "keepers": keepers.iter().map(value).collect::<Vec<_>>() }));

@@ -41,8 +41,8 @@ pub struct Options {
     /// What to do with nodes of the pool; without it, be one.
     #[command(subcommand)]
     pub other: Option<Other>,
-    /// Memory to lend: the most that regions here have. It is taken from the machine as they are made.
-    #[arg(long, required = true, value_name = "SIZE", value_parser = size::parse_some, default_value = "1", hide_default_value = true)]
+    /// Memory to lend: the most that regions here have. It is taken from the machine as they are made. A keeper may lend 0.
+    #[arg(long, required = true, value_name = "SIZE", value_parser = size::parse, default_value = "1", hide_default_value = true)]
     pub memory: u64,
     /// Memory to take from the machine at the start, so that the first regions come sooner.
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "32M")]

@@ -14,7 +14,7 @@ use hanare_protocol::id::{ClientId, Gid, Grant, Rights, Slot, User};
 use hanare_protocol::lock::{Claim, Claimant};
 use hanare_protocol::queue::PortId;
 use hanare_protocol::wire::Malformed;
-use hanare_protocol::wire::copies::{ExtentCall, ExtentWrite, ToHolder};
+use hanare_protocol::wire::copies::{CopiedExtent, ExtentCall, ExtentWrite, ToHolder};
 use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
@@ -89,6 +89,14 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
             {
                 self.copies.stay(extent, set.term);
             }
+            CopyInput::Holder { extent, message: ToHolder::Elect { stopped: false, .. }, .. } => {
+                let before = self.home_slot(extent);
+                self.copies.handle(now, input, memory);
+                // Programs may have locks at the bytes from the home that was lost.
+                if let (None, Some(slot)) = (before, self.home_slot(extent)) {
+                    self.locks.doubt_bytes(extent.gid, slot);
+                }
+            }
             CopyInput::Made { extent, slot, .. } => {
                 self.copies.handle(now, input, memory);
                 // The region may have had a heap before it had copies.
@@ -108,6 +116,11 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
     /// The lane of a queue's writer, if its program has one here.
     pub fn lane_of(&self, writer: PortId) -> Option<LaneAt> {
         self.queues.lane_of(writer)
+    }
+
+    /// The slot of an extent whose writes are ordered here, by its home.
+    pub fn home_slot(&self, extent: CopiedExtent) -> Option<Slot> {
+        self.copies.slot_of(extent).filter(|_| self.copies.is_home(extent))
     }
 
     /// The next output, drained after each input, [`Home::recall`] and [`Home::turn`]. An answer that brings pages reads them here, so

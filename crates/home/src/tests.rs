@@ -2,10 +2,13 @@
 
 use super::*;
 use hanare_protocol::Error;
+use hanare_protocol::copies::{HolderSet, Term};
 use hanare_protocol::heap::{HeapCall, HeapWish};
-use hanare_protocol::id::{ClientId, Gid, Grant, JobId, JobRank, NodeId, Rank, Slot, User};
+use hanare_protocol::id::{ClientId, Epoch, Gid, Grant, JobId, JobRank, NodeId, Rank, Slot, User};
 use hanare_protocol::lock::{Claimant, Recalled};
+use hanare_protocol::wire::copies::{CopiedExtent, ToHolder};
 use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, Party, SyncAddress, SyncAnswer, SyncRequest};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// A home, its memory and its clock in milliseconds.
@@ -24,7 +27,7 @@ impl Driven {
 
     fn handle(&mut self, input: Input<'_, PageVectors>) -> Vec<SyncOutput> {
         self.home.handle(Duration::from_millis(self.now_ms), input, &self.memory);
-        std::iter::from_fn(|| self.home.poll(&self.memory)).map(sync).collect()
+        std::iter::from_fn(|| self.home.poll(&self.memory)).filter_map(sync).collect()
     }
 
     /// What each answered request is told: its link, and whether that is no error.
@@ -39,10 +42,13 @@ impl Driven {
     }
 }
 
-/// An output, where no host maps a region.
-fn sync(output: Output<PageVectors>) -> SyncOutput {
-    let Output::Sync(output) = output else { unreachable!("shared regions have no part in it") };
-    output
+/// An output, where no host maps a region. That of copies is for others.
+fn sync(output: Output<PageVectors>) -> Option<SyncOutput> {
+    match output {
+        Output::Sync(output) => Some(output),
+        Output::Copies(_) => None,
+        Output::Pages(_) => unreachable!("shared regions have no part in it"),
+    }
 }
 
 fn answers(outputs: &[SyncOutput]) -> Vec<(u64, u64, bool)> {
@@ -144,6 +150,41 @@ fn a_lease_without_an_answer_is_lost_before_another_gets_the_lock() {
     assert!(repeated > 0 && driven.home.counts().leases == 0);
     let late = Input::LeaseAnswer { client: ClientId(1), number: 1, recalled: Recalled::Held };
     assert!(driven.handle(late).is_empty(), "a late answer changes nothing");
+}
+
+/// A node that had a copy and follows the home of its extent: `stopped` where that one was not lost. The outcomes of two takings of a lock there.
+fn first_takers(stopped: bool) -> [bool; 2] {
+    let mut driven = Driven::new();
+    let extent = CopiedExtent { gid: Gid(1), index: 0 };
+    let set = |term: u64, home: u32, copy: u32| HolderSet { term: Term(term), home: NodeId(home), copies: [NodeId(copy)].into() };
+    let holder = |message| CopyInput::Holder { extent, nodes: Vec::new(), message };
+    driven.handle(Input::Pages(PageInput::Identity { node: NodeId(1), epoch: Epoch(1) }));
+    driven.handle(CopyInput::Made { extent, set: set(1, 0, 1), order: 7, slot: Slot(0) }.into());
+    driven.handle(holder(ToHolder::Freeze { term: Term(2) }).into());
+    let alone = HolderSet { copies: BTreeSet::new(), ..set(2, 1, 0) };
+    for _ in 0..2 {
+        // The coordinator says it again, over a new connection.
+        driven.handle(holder(ToHolder::Elect { set: alone.clone(), has: BTreeMap::new(), stopped }).into());
+    }
+    let address = SyncAddress::Byte { slot: Slot(0), grant: Grant::default(), offset: 64 };
+    [1, 2].map(|number| {
+        let lease = LeaseWish::default();
+        let (mode, thread) = (Mode::Exclusive, number);
+        let lock = SyncRequest::Lock { address: address.clone(), mode, number, thread, bound_ms: None, known: None, lease };
+        let (waiter, from) = (Waiter { link: 1, seq: number }, (ClientId(1), User { uid: 7, gid: 7 }));
+        let told = driven.handle(Input::Request { waiter, from, request: lock });
+        driven.ask(1, 9, SyncRequest::Unlock { number });
+        match &told[..] {
+            [SyncOutput::Answer(_, Ok(SyncAnswer::Granted { abandoned, .. }))] => *abandoned,
+            _ => panic!("it is not taken: {told:?}"),
+        }
+    })
+}
+
+#[test]
+fn a_home_that_follows_a_lost_one_tells_the_first_to_take_a_lock_at_its_bytes() {
+    assert_eq!(first_takers(false), [true, false]);
+    assert_eq!(first_takers(true), [false, false]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub struct SocketAccess {
 /// Options of a node.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
-    /// Bytes to lend.
+    /// Bytes to lend; 0 for a node that has its part in the pool without memory.
     pub memory: u64,
     /// `host:port` to listen at; port 0 lets the system choose.
     pub listen: String,

@@ -33,7 +33,7 @@
 //!
 //! A home that began again has lost its locks. Holders of its life before may still be at work: they do not know, and no deadline ends
 //! them. So the first taker of each lock is told that it was abandoned. Waiting would cost every first taker a lease, and still let it in
-//! beside a holder that takes longer.
+//! beside a holder that takes longer. The same holds for locks at bytes with copies whose home was lost: see [`Locks::doubt_bytes`].
 //!
 //! The home grants a lease to an exclusive holder while nobody waits: if several want it in turn, recalls cost more than they save. A claim
 //! during a lease waits in the queue, and the recall begins at once: order of arrival stays. If a node does not answer a recall, the home
@@ -60,6 +60,7 @@ pub use listing::Listed;
 pub use recalls::{RecallDue, RecallTimes};
 
 use crate::error::{Error, Result};
+use crate::id::{Gid, Slot};
 use crate::limits::{CLAIM_COUNT_MAX, LEASED_LOCK_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LOCK_COUNT_MAX};
 use crate::name::extent_of_name;
 use crate::table::Row;
@@ -219,6 +220,26 @@ pub enum RecallStep {
     End(Claimant),
 }
 
+/// The locks of which a home cannot know if anybody holds them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Doubted {
+    /// Those at names.
+    names: bool,
+    /// Those at bytes.
+    bytes: bool,
+    /// Those at bytes of these extents, whose homes are lost.
+    extents: BTreeSet<(Gid, Slot)>,
+}
+
+impl Doubted {
+    fn has(&self, name: &str) -> bool {
+        match extent_of_name(name) {
+            Some(extent) => self.bytes || self.extents.contains(&extent),
+            None => self.names,
+        }
+    }
+}
+
 /// The locks of a home.
 ///
 /// A lock is made when it is taken first. Those that were abandoned are forgotten when there are too many, the oldest first. Their next
@@ -239,8 +260,8 @@ pub struct Locks {
     detached: BTreeMap<Claimant, String>,
     /// Names that were asked for, at a home that began again; `None` where there was no life before.
     known: Option<BTreeSet<String>>,
-    /// Locks that may be held from an earlier life: those at names, those at bytes.
-    doubted: (bool, bool),
+    /// Locks that may be held from an earlier life, or at another home.
+    doubted: Doubted,
     /// Claimants that wait for a condition.
     sleepers: Sleepers,
 }
@@ -253,19 +274,31 @@ impl Locks {
 
     /// No lock is known, at a home that began again: clients may have some from before.
     pub fn after_another_life() -> Locks {
-        Locks { known: Some(BTreeSet::new()), doubted: (true, false), ..Locks::default() }
+        Locks { known: Some(BTreeSet::new()), doubted: Doubted { names: true, ..Doubted::default() }, ..Locks::default() }
     }
 
     /// Another home had the locks at names: clients may have some from that one.
     pub fn doubt_words(&mut self) {
         self.known.get_or_insert_default().retain(|name| extent_of_name(name).is_some());
-        self.doubted.0 = true;
+        self.doubted.names = true;
+    }
+
+    /// The home of an extent is lost, and the home here follows it: clients may have locks at its bytes from that one.
+    pub fn doubt_bytes(&mut self, gid: Gid, slot: Slot) {
+        self.known.get_or_insert_default().retain(|name| extent_of_name(name) != Some((gid, slot)));
+        self.doubted.extents.insert((gid, slot));
+    }
+
+    /// Extents are no more, but for those that are there.
+    pub fn on_freed(&mut self, is_there: impl Fn(Gid, Slot) -> bool) {
+        self.doubted.extents.retain(|(gid, slot)| is_there(*gid, *slot));
     }
 
     /// Regions have their bytes from a life before this one: so clients may have locks at their bytes, too.
     pub fn with_bytes_of_another_life(self) -> Locks {
         let known = Some(self.known.unwrap_or_default());
-        Locks { known, doubted: (self.doubted.0, true), ..self }
+        let doubted = Doubted { bytes: true, ..self.doubted };
+        Locks { known, doubted, ..self }
     }
 
     /// Number of locks that are held, waited for or abandoned.
@@ -472,7 +505,7 @@ impl Locks {
             };
             self.locks.remove(&oldest);
         }
-        let may_be_held = if extent_of_name(name).is_some() { self.doubted.1 } else { self.doubted.0 };
+        let may_be_held = self.doubted.has(name);
         let is_doubtful = match &mut self.known {
             Some(known) if may_be_held && known.len() < LOCK_COUNT_MAX => known.insert(name.to_owned()),
             _ => false,

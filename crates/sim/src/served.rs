@@ -3,7 +3,7 @@
 use crate::harness::due;
 use hanare_home::{Bytes, Counts, Home, Input, LockTerms, Memory, Output, PageTerms, PageVectors, Pages, SyncOutput, Waiter};
 use hanare_protocol::id::{ClientId, Gid, Slot, User};
-use hanare_protocol::wire::copies::ExtentWrite;
+use hanare_protocol::wire::copies::{CopiedExtent, ExtentWrite};
 use hanare_protocol::wire::sync::SyncRequest;
 use std::time::Duration;
 
@@ -59,6 +59,11 @@ impl<E: Bytes + Clone> ServedHome<E> {
     /// After how many milliseconds a tick is to come, unless one is under way that comes in time.
     pub fn next_tick(&mut self, now_ms: u64) -> Option<u64> {
         due(self.home.deadline().map(|at| at.as_millis() as u64), &mut self.tick_at, now_ms)
+    }
+
+    /// The slot of an extent with copies that is home here.
+    pub fn home_slot(&self, extent: CopiedExtent) -> Option<Slot> {
+        self.home.home_slot(extent)
     }
 
     pub fn counts(&self) -> Counts {

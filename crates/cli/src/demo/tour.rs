@@ -108,6 +108,7 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     show(stage.sum()?);
     show(stage.count()?);
     show(stage.lock()?);
+    stage.follow_coordinator()?;
     let counting = Counting::start(&stage.pool, "counted", stage.ids[NODE_COUNT - 1])?;
     show(stage.lose_a_node()?);
     show(keep_bytes(counting)?);
@@ -135,9 +136,7 @@ impl Stage {
     /// Makes the array: half of it all, so that it exceeds what any node lends.
     fn set(nodes: Nodes, memory: u64) -> Result<(Stage, Scene)> {
         let sockets = nodes.sockets();
-        let pool = Pool::attach_to(&sockets[0], None)?;
-        // Nodes are numbered as they join, which need not be as they were started.
-        let ids = sockets.iter().map(|socket| Ok(Pool::attach_to(socket, None)?.node())).collect::<Result<_>>()?;
+        let (pool, ids) = attach(&sockets)?;
         let len = (memory / 2 / CHUNK).max(1) * CHUNK * NODE_COUNT as u64;
         let begun = Instant::now();
         let table = pool.create("table", len, &placed(Placement::Interleave(CHUNK)))?;
@@ -156,6 +155,17 @@ impl Stage {
             facts: json!({ "bytes": len, "bytes_on_one_node": most, "seconds": time.as_secs_f64() }),
         };
         Ok((Stage { table, pool, sockets, ids, nodes }, scene))
+    }
+
+    /// Makes the coordinator the last node, and the program here one of the first node's host. On a busy machine another keeper may lead by now.
+    fn follow_coordinator(&mut self) -> Result<()> {
+        self.nodes.put_coordinator_last(&self.pool)?;
+        let sockets = self.nodes.sockets();
+        if sockets != self.sockets {
+            (self.pool, self.ids) = attach(&sockets)?;
+            (self.table, self.sockets) = (self.pool.open("table")?, sockets);
+        }
+        Ok(())
     }
 
     /// The same sum twice: made by the nodes, and made here.
@@ -335,6 +345,13 @@ impl Scene {
         }
         print::line(&format!("{:<7}\x1b[2m> {}\x1b[0m", "", self.next));
     }
+}
+
+/// A program on the first node's host, and the numbers of all nodes.
+fn attach(sockets: &[String]) -> Result<(Pool, Vec<NodeId>)> {
+    let pool = Pool::attach_to(&sockets[0], None)?;
+    let ids = sockets.iter().map(|socket| Ok(Pool::attach_to(socket, None)?.node())).collect::<Result<_>>()?;
+    Ok((pool, ids))
 }
 
 fn placed(placement: Placement) -> CreateOptions {

@@ -313,6 +313,12 @@ const NOTES: &[Remarks] = &[
     notes("hanare-key-drop-old", OF_KEYS, &[KEY], &[("hanare key drop-old", "When all hosts have the new one, on each.")]),
     notes("hanare-keeper", OF_CLIENTS, &[SOCKET], &[("hanare keeper ls", "The nodes that hold the coordinator's journal.")]),
     notes("hanare-keeper-ls", OF_CLIENTS, &[SOCKET], &[("hanare keeper ls", "Which of them is the coordinator.")]),
+    notes(
+        "hanare-keeper-replace",
+        OF_CLIENTS,
+        &[SOCKET],
+        &[("hanare keeper replace gamma:7411", "That keeper's disk is lost; it then starts with an empty folder.")],
+    ),
     notes("hanare-journal", OF_KEYS, &[JOURNAL], &[("hanare journal check", "Whether all records are as they were written.")]),
     notes(
         "hanare-journal-check",

@@ -82,6 +82,8 @@ struct NodeProcess {
     number: usize,
     pid: Pid,
     socket: String,
+    /// Address that it was told to listen at.
+    listen: String,
     end: Option<End>,
     /// True if this process killed it to show the effect: its end is no news.
     is_killed: bool,
@@ -150,10 +152,16 @@ impl Nodes {
             ensure!(Instant::now() < deadline, "not all of {count} nodes joined within {READY_MAX:?}");
             std::thread::sleep(LOOK_AFTER);
         }
-        let known = pool.own_status()?.keepers;
-        let leads = |node: &NodeProcess| known.iter().any(|keeper| keeper.leads && keeper.address == keepers[node.number]);
-        started.nodes.sort_by_key(leads);
+        started.put_coordinator_last(&pool)?;
         Ok(started)
+    }
+
+    /// Puts the keeper that leads behind the other nodes, as a node of that pool sees it.
+    pub fn put_coordinator_last(&mut self, pool: &Pool) -> Result<()> {
+        let keepers = pool.own_status()?.keepers;
+        let leads = |node: &NodeProcess| keepers.iter().any(|keeper| keeper.leads && keeper.address == node.listen);
+        self.nodes.sort_by_key(leads);
+        Ok(())
     }
 
     /// Starts one node, of a pool whose others are on other hosts, and returns its address too.
@@ -270,7 +278,8 @@ impl Nodes {
         // Its own process group: what is typed at the terminal is meant for the ranks.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start node {number}"))?;
-        self.nodes.push(NodeProcess { number, pid: children::pid_of(&child), socket, end: None, is_killed: false });
+        let (pid, listen) = (children::pid_of(&child), plan.listen.to_owned());
+        self.nodes.push(NodeProcess { number, pid, socket, listen, end: None, is_killed: false });
         child.stdout.take().context("a node's output is a pipe")
     }
 }
@@ -344,8 +353,14 @@ mod tests {
         let mut command = Command::new("sh");
         let mut child = command.args(["-c", "kill -9 $$"]).stdout(Stdio::piped()).spawn().unwrap();
         let stdout = child.stdout.take().unwrap();
-        let process =
-            NodeProcess { number: 0, pid: children::pid_of(&child), socket: String::new(), end: None, is_killed: false };
+        let process = NodeProcess {
+            number: 0,
+            pid: children::pid_of(&child),
+            socket: String::new(),
+            listen: String::new(),
+            end: None,
+            is_killed: false,
+        };
         let mut nodes = Nodes { nodes: vec![process], lost: Vec::new(), told: None };
         let error = nodes.await_ready(0, stdout).unwrap_err().to_string();
         // The process has been waited for.

@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ pub struct Node {
     address: String,
     pub socket: String,
     name: String,
+    memory: &'static str,
     process: Option<Child>,
 }
 
@@ -33,11 +35,11 @@ pub struct Keepers {
 impl Keepers {
     /// Three keepers that have begun.
     pub fn start() -> Keepers {
-        Keepers::start_at("127.0.0.1")
+        Keepers::start_at("127.0.0.1", ["64M"; 3])
     }
 
-    /// The same, with that name or number of this host in their addresses.
-    fn start_at(host: &str) -> Keepers {
+    /// The same, with that name or number of this host in their addresses, and what each lends.
+    fn start_at(host: &str, memory: [&'static str; 3]) -> Keepers {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let test = COUNT.fetch_add(1, Ordering::Relaxed);
         // The ports are the same in all lives, so they are chosen here.
@@ -46,6 +48,7 @@ impl Keepers {
             address: format!("{host}:{}", listener.local_addr().unwrap().port()),
             socket: format!("@hanare-keepers-{}-{test}-{at}", std::process::id()),
             name: format!("k{at}"),
+            memory: memory[at],
             process: None,
         };
         let nodes = listeners.iter().enumerate().map(node).collect();
@@ -59,14 +62,14 @@ impl Keepers {
     }
 
     fn command(&self, at: usize) -> Command {
-        let Node { address, socket, name, .. } = &self.nodes[at];
+        let Node { address, socket, name, memory, .. } = &self.nodes[at];
         let list = self.nodes.iter().map(|node| node.address.as_str()).collect::<Vec<_>>().join(",");
         let mut command = Command::new(HANARE);
         command.args([
             "node",
             "--json",
             "--memory",
-            "64M",
+            memory,
             "--listen",
             address,
             "--name",
@@ -242,7 +245,7 @@ fn when_the_coordinator_stands_still_another_keeper_goes_on_and_the_first_is_non
 #[test]
 fn a_keeper_that_does_not_lead_is_missed_by_nobody() {
     // Keepers may be listed by names: each still knows itself.
-    let mut keepers = Keepers::start_at("localhost");
+    let mut keepers = Keepers::start_at("localhost", ["64M"; 3]);
     let leader = keepers.leader();
     let other = (leader + 1) % 3;
     let socket = keepers.nodes[leader].socket.clone();
@@ -260,6 +263,31 @@ fn a_keeper_that_does_not_lead_is_missed_by_nobody() {
 }
 
 #[test]
+fn a_keeper_may_lend_nothing_and_its_programs_have_regions_elsewhere() {
+    let mut keepers = Keepers::start_at("127.0.0.1", ["64M", "64M", "0"]);
+    keepers.leader();
+    let pool = keepers.client(2);
+    let witness = pool.node();
+    for (placement, copies) in [("local", 1), ("interleave=4096", 1), ("local", 2)] {
+        let options = CreateOptions { placement: placement.parse().unwrap(), copies, ..CreateOptions::default() };
+        let region = pool.create(&format!("{placement}.{copies}"), 8 * LEN, &options).unwrap();
+        region.put(0, b"elsewhere").unwrap();
+        assert!(region.layout().extents().all(|extent| extent.node != witness), "{placement}");
+    }
+    let options = CreateOptions { copies: 3, ..CreateOptions::default() };
+    let refused = pool.create("three", LEN, &options).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("2 that lend memory"), "{refused}");
+    let there = CreateOptions { placement: Placement::Node(witness), ..CreateOptions::default() };
+    assert!(matches!(pool.create("there", LEN, &there).map(drop), Err(Error::PoolFull { .. })));
+    // It votes: names go on without one of the others, and bytes with copies stay.
+    keepers.kill(0);
+    until("creates go on", || pool.create("after", LEN, &CreateOptions::default()).ok());
+    let mut bytes = [0; 9];
+    pool.open("local.2").unwrap().get(0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"elsewhere");
+}
+
+#[test]
 fn without_a_majority_creates_are_refused_in_time_and_go_on_when_a_keeper_is_back() {
     let mut keepers = Keepers::start();
     let alone = keepers.client(0);
@@ -273,6 +301,82 @@ fn without_a_majority_creates_are_refused_in_time_and_go_on_when_a_keeper_is_bac
     keepers.restart(1);
     until("creates go on", || alone.create("after", LEN, &CreateOptions::default()).ok());
     until("all are listed", || alone.open("before").ok());
+}
+
+impl Keepers {
+    fn file(&self, at: usize) -> PathBuf {
+        self.state.path().join(format!("keeper-{}.redb", self.nodes[at].name))
+    }
+
+    /// `hanare keeper replace`, by a program of another keeper's host.
+    fn replace(&self, at: usize, by: usize) -> Result<(), String> {
+        let told = run(command(&["keeper", "replace", &self.nodes[at].address]).env("HANARE_NODE", &self.nodes[by].socket));
+        if told.status.success() { Ok(()) } else { Err(told.stderr) }
+    }
+
+    fn reaches(&self, at: usize, other: usize) -> bool {
+        let keepers = self.client(at).own_status().unwrap().keepers;
+        keepers.iter().any(|keeper| keeper.address == self.nodes[other].address && keeper.is_reached == Some(true))
+    }
+}
+
+#[test]
+fn a_keeper_whose_disk_is_lost_takes_part_with_another_one_and_the_old_one_never_again() {
+    let mut keepers = Keepers::start();
+    let leader = keepers.leader();
+    let [lost, third] = [1, 2].map(|step| (leader + step) % 3);
+    let create = |keepers: &Keepers, name: &str| {
+        let pool = keepers.client(leader);
+        until("it is created", || match pool.create(name, LEN, &CreateOptions::default()) {
+            Ok(_) | Err(Error::NameTaken { .. }) => Some(()),
+            Err(_) => None,
+        });
+    };
+    create(&keepers, "before");
+    let refused = keepers.replace(lost, third).unwrap_err();
+    assert!(refused.contains("it answers"), "{refused}");
+    let refused = keepers.replace(leader, third).unwrap_err();
+    assert!(refused.contains("it answers"), "{refused}");
+    keepers.kill(lost);
+    let old = keepers.state.path().join("old");
+    std::fs::rename(keepers.file(lost), &old).unwrap();
+    // An empty disk alone is refused.
+    let mut process = keepers.command(lost).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(!keepers.reaches(leader, lost));
+    process.kill().unwrap();
+    process.wait().unwrap();
+    until("its place is free", || keepers.replace(lost, third).ok());
+    // Its place may have been freed for a disk that never came: the next one has it.
+    std::fs::remove_file(keepers.file(lost)).unwrap();
+    keepers.replace(lost, leader).unwrap();
+    create(&keepers, "meanwhile");
+    keepers.restart(lost);
+    until("it takes part", || keepers.reaches(leader, lost).then_some(()));
+
+    // The new disk is one of the two that are left.
+    keepers.kill(third);
+    create(&keepers, "with a new disk");
+    let socket = keepers.nodes[lost].socket.clone();
+    keepers.kill(leader);
+    keepers.restart(third);
+    let pool = Pool::attach_to(&socket, None).unwrap();
+    let names = ["after".to_owned(), "before".to_owned(), "meanwhile".to_owned(), "with a new disk".to_owned()];
+    until("creates go on", || match pool.create("after", LEN, &CreateOptions::default()) {
+        Ok(_) | Err(Error::NameTaken { .. }) => Some(()),
+        Err(_) => None,
+    });
+    let listed = pool.list().unwrap().into_iter().map(|region| region.name).collect::<BTreeSet<String>>();
+    assert!(listed.is_superset(&names.into()), "{listed:?}");
+
+    keepers.restart(leader);
+    keepers.kill(lost);
+    std::fs::rename(&old, keepers.file(lost)).unwrap();
+    let mut process = keepers.command(lost).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(!keepers.reaches(third, lost) && !keepers.reaches(leader, lost), "the lost disk is back");
+    process.kill().unwrap();
+    process.wait().unwrap();
 }
 
 /// Puts numbers into a word, one after another, until it is told to stop. Returns the last one and the longest time of a put.

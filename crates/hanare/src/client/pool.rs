@@ -219,6 +219,16 @@ impl Pool {
         }
     }
 
+    /// Gives a keeper's place to another disk, because its disk is lost. The keeper then starts with an empty one.
+    ///
+    /// **Errors**: [`Error::BadSetting`] where no keeper has that address or it still answers, and for a user that may not.
+    pub fn replace_keeper(&self, address: &str) -> Result<()> {
+        match self.shared.ask(&Request::ReplaceKeeper { address: address.to_owned() })? {
+            Answer::Ok => Ok(()),
+            other => Err(self.nonsense(&other)),
+        }
+    }
+
     /// Describes a region.
     pub fn stat(&self, name: &str) -> Result<RegionStat> {
         match self.shared.ask(&Request::Stat { name: name.to_owned() })? {

@@ -149,6 +149,11 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         heap
     }
 
+    /// True if this node is the extent's home.
+    pub fn is_home(&self, extent: CopiedExtent) -> bool {
+        self.parts.get(&extent).is_some_and(CopiedPart::is_home)
+    }
+
     /// The heap of a region that begins in that slot, as its home here knows it.
     pub fn heap(&self, gid: Gid, slot: Slot) -> Option<&Heap> {
         let extent = self.slots.get(&slot).filter(|extent| extent.gid == gid)?;
@@ -199,7 +204,7 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         self.with_part(now, extent, |part, outputs| match message {
             ToHolder::Set(set) => part.on_set(&set),
             ToHolder::Freeze { term } => part.freeze(term, extent, outputs),
-            ToHolder::Elect { set, has } => part.elect(me, &set, &has),
+            ToHolder::Elect { set, has, .. } => part.elect(me, &set, &has),
             ToHolder::Release(set) => part.release(me, &set),
             ToHolder::Make { node, order } => part.make(node, order, now),
         });

@@ -89,6 +89,10 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         self.heap.as_ref()
     }
 
+    pub fn is_home(&self) -> bool {
+        self.home.is_some()
+    }
+
     /// True if this node is the home of the extent in that slot.
     pub fn is_home_in(&self, slot: Slot) -> bool {
         self.home.is_some() && self.extent.slot() == slot && self.broken == Broken::No

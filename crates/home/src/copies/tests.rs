@@ -146,7 +146,7 @@ fn a_copy_becomes_home_with_all_that_was_answered() {
     let (_, mut copy) = pair();
     copy.hold(ToHolder::Freeze { term: Term(2) });
     assert_eq!(copy.said, [FromHolder::IsFrozen { term: Term(2), position: Position(1) }]);
-    copy.hold(ToHolder::Elect { set: set(2, 1, &[]), has: BTreeMap::new() });
+    copy.hold(ToHolder::Elect { set: set(2, 1, &[]), has: BTreeMap::new(), stopped: false });
     assert!(copy.extent.is_open());
     copy.write(9, add(8, 1));
     assert_eq!(copy.applied, [(9, Ok(vec![0; 8]))], "it waits for nobody");
@@ -281,7 +281,7 @@ fn an_update_that_is_repeated_counts_once_and_has_its_first_result() {
     assert_eq!(home.applied[2..], [(2, Ok(first.clone())), (4, Ok(first.clone()))]);
     // Its answer is lost with the home.
     copy.hold(ToHolder::Freeze { term: Term(2) });
-    copy.hold(ToHolder::Elect { set: set(2, 1, &[]), has: BTreeMap::new() });
+    copy.hold(ToHolder::Elect { set: set(2, 1, &[]), has: BTreeMap::new(), stopped: false });
     copy.write(5, once(call(1, true), add(8, 5)));
     assert_eq!(copy.applied.last(), Some(&(5, Ok(first.clone()))));
     // A node that is made a copy knows of it, too.
@@ -290,7 +290,7 @@ fn an_update_that_is_repeated_counts_once_and_has_its_first_result() {
     connect(&mut copy, &mut third, (1, 2));
     exchange(&mut copy, &mut third);
     third.hold(ToHolder::Freeze { term: Term(4) });
-    third.hold(ToHolder::Elect { set: set(4, 2, &[]), has: BTreeMap::new() });
+    third.hold(ToHolder::Elect { set: set(4, 2, &[]), has: BTreeMap::new(), stopped: false });
     third.write(6, once(call(1, true), add(8, 5)));
     assert_eq!(third.applied, [(6, Ok(first))]);
     assert_eq!(third.bytes()[8], 5);
@@ -306,7 +306,7 @@ fn a_put_that_is_repeated_does_not_undo_what_came_after_it() {
     home.write(3, once(UpdateCall { client: 8, ..call(1, false) }, put(0, b"next")));
     exchange(&mut home, &mut copy);
     copy.hold(ToHolder::Freeze { term: Term(2) });
-    copy.hold(ToHolder::Elect { set: set(2, 1, &[]), has: BTreeMap::new() });
+    copy.hold(ToHolder::Elect { set: set(2, 1, &[]), has: BTreeMap::new(), stopped: false });
     copy.write(4, once(call(1, true), put(0, b"mine")));
     assert_eq!(copy.applied.last(), Some(&(4, Ok(Vec::new()))));
     assert_eq!(copy.bytes()[..4], *b"next");
@@ -348,14 +348,14 @@ fn an_elected_home_gives_up_a_copy_that_answers_nothing() {
     let first = set(1, 0, &[1, 2]);
     let mut copy = TestNode::new(1, Some(&first));
     copy.hold(ToHolder::Freeze { term: Term(2) });
-    copy.hold(ToHolder::Elect { set: set(2, 1, &[2]), has: BTreeMap::new() });
+    copy.hold(ToHolder::Elect { set: set(2, 1, &[2]), has: BTreeMap::new(), stopped: false });
     assert!(copy.extent.is_open(), "nobody has written");
     let mut late = TestNode::new(1, Some(&first));
     late.tell(CopyInput::Came { node: NodeId(0), place: PLACE });
     let write = ToCopy::Write { term: Term(1), position: Position(1), stable: Position(0), entry: Arc::new(put(0, b"first")) };
     late.tell(CopyInput::Frames { place: PLACE, frames: &[to_copy(EXTENT, write)] });
     late.hold(ToHolder::Freeze { term: Term(2) });
-    late.hold(ToHolder::Elect { set: set(2, 1, &[2]), has: BTreeMap::new() });
+    late.hold(ToHolder::Elect { set: set(2, 1, &[2]), has: BTreeMap::new(), stopped: false });
     assert!(!late.extent.is_open(), "the other copy may lack the write");
     late.said.clear();
     let due = late.copies.deadline().expect("the other copy is awaited");
@@ -433,7 +433,7 @@ fn a_home_that_is_not_open_yet_makes_a_copy_later() {
     exchange(&mut lost, &mut home);
     home.hold(ToHolder::Freeze { term: Term(2) });
     copy.hold(ToHolder::Freeze { term: Term(2) });
-    home.hold(ToHolder::Elect { set: set(2, 1, &[2]), has: BTreeMap::new() });
+    home.hold(ToHolder::Elect { set: set(2, 1, &[2]), has: BTreeMap::new(), stopped: false });
     home.hold(ToHolder::Make { node: NodeId(0), order: 2 });
     home.tick(NOW + LOOK_PAUSE);
     assert!(!home.extent.is_open(), "its copy has not the write");
@@ -476,7 +476,7 @@ fn a_heap_is_the_copy_s_too_and_that_of_one_that_is_made_anew() {
     home.hold(ToHolder::Set(set(3, 0, &[2])));
     exchange(&mut home, &mut third);
     third.hold(ToHolder::Freeze { term: Term(4) });
-    third.hold(ToHolder::Elect { set: set(4, 2, &[]), has: BTreeMap::new() });
+    third.hold(ToHolder::Elect { set: set(4, 2, &[]), has: BTreeMap::new(), stopped: false });
     third.write(1, ExtentWrite::heap(take(), Some(UpdateCall { is_repeat: true, ..call(2) })));
     third.write(2, ExtentWrite::heap(wish(&both), Some(UpdateCall { is_repeat: true, ..call(4) })));
     third.write(3, ExtentWrite::heap(wish(&[allocate; 2]), Some(call(5))));

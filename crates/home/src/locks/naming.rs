@@ -50,8 +50,14 @@ impl Locks {
         !taken.is_empty() || waits || self.groups.names().any(|name| is_there(&name))
     }
 
+    /// The home of an extent is lost, and this one follows it.
+    pub fn doubt_bytes(&mut self, gid: Gid, slot: Slot) {
+        self.locks.doubt_bytes(gid, slot);
+    }
+
     /// Extents are no more: who waits for a lock or a group at their bytes is told. Who comes later is refused.
     pub fn on_freed(&mut self, memory: &impl Memory) {
+        self.locks.on_freed(|gid, slot| memory.has(gid, slot));
         let is_gone = |name: &str| gone_region(name, memory);
         let waiting: Vec<(Claimant, Gid)> =
             self.waiting.iter().filter_map(|(who, waiting)| Some((*who, is_gone(&waiting.wanted.name)?))).collect();

@@ -44,7 +44,7 @@ pub const SLAB_COUNT: u64 = 1024;
 /// Options of a lender.
 #[derive(Clone, Debug)]
 pub struct LenderOptions {
-    /// Bytes to lend in all.
+    /// Bytes to lend in all; 0 for a node that lends none.
     pub bytes: u64,
     /// Bytes of a slab, a power of two of at least a page. `None` for about [`SLAB_COUNT`] slabs of at least [`SLAB_LEN_MIN`] each.
     pub slab_len: Option<u64>,
@@ -73,7 +73,8 @@ impl Lender {
         check_bytes(options.bytes, capacity::available())?;
         let slab_len = options.slab_len.unwrap_or_else(|| usual_slab_len(bytes));
         check_slab_len(slab_len)?;
-        let promise = options.promises.as_deref().map(|folder| promise(folder, options.bytes)).transpose()?.flatten();
+        let promise =
+            options.promises.as_deref().filter(|_| bytes > 0).map(|folder| promise(folder, options.bytes)).transpose()?.flatten();
         let stock = Arc::new(Stock::new(bytes, slab_len, choose_pages(options.huge, slab_len), options.ahead));
         let for_worker = Arc::clone(&stock);
         let worker = std::thread::Builder::new().name("lender".to_owned()).spawn(move || {
@@ -129,7 +130,9 @@ impl Drop for Lender {
 
 fn check_bytes(bytes: u64, available: Option<u64>) -> Result<()> {
     match available {
-        _ if bytes < PAGE_LEN => Err(bad_setting("memory", bytes, format!("a node lends at least {}", Size(PAGE_LEN)))),
+        _ if (1..PAGE_LEN).contains(&bytes) => {
+            Err(bad_setting("memory", bytes, format!("a node lends at least {}, or 0", Size(PAGE_LEN))))
+        }
         Some(available) if bytes > available => {
             Err(bad_setting("memory", bytes, format!("this machine (or its control group) has {} free", Size(available))))
         }

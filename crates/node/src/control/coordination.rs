@@ -5,7 +5,7 @@ use crate::control_link::ControlLink;
 use crate::keepers::SharedEngine;
 use crate::notices::ToService;
 use hanare_fabric::LinkError;
-use hanare_protocol::coordinator::{Commits, Coordinator, Output, Peer, Settings, WaitingOutputs};
+use hanare_protocol::coordinator::{Commits, Coordinator, KeeperDisks, Output, Peer, Settings, WaitingOutputs};
 use hanare_protocol::wire::control::{FromNode, ToNode};
 use hanare_protocol::{Error, Result};
 use rustix::event::epoll::EventFlags;
@@ -79,6 +79,11 @@ impl Coordination {
     /// True if the journal tells of a life before this one.
     pub fn began_again(&self) -> bool {
         self.machine.began_again()
+    }
+
+    /// The keepers of its pool, as they are now.
+    pub fn set_keepers(&mut self, keepers: KeeperDisks) {
+        self.machine.set_keepers(keepers);
     }
 
     pub fn add_link(&mut self, id: u64, link: ControlLink, interest: EventFlags) {

@@ -24,7 +24,8 @@ impl ControlLoop {
             reigns.is_home = is_home;
             self.service.notify(ToService::PoolHome(is_home));
         }
-        if self.coordination.is_some() {
+        if let Some(coordination) = &mut self.coordination {
+            coordination.set_keepers(reigns.keepers.disks());
             return;
         }
         // A look at each tick would go back to a leader that has just sent this node on.

@@ -7,7 +7,7 @@ use super::entry::LogEntry;
 use super::store::SharedStore;
 use hanare_memory::vital;
 use hanare_protocol::Result;
-use hanare_protocol::coordinator::{Batch, BatchNumber, History, Record, Reign};
+use hanare_protocol::coordinator::{Batch, BatchNumber, History, LeaderRounds, Record, Reign};
 use hanare_protocol::limits::KEEPER_ENTRY_COUNT_MAX;
 use omnipaxos::ballot_leader_election::Ballot;
 use omnipaxos::messages::Message;
@@ -15,7 +15,8 @@ use omnipaxos::messages::ballot_leader_election::HeartbeatMsg;
 use omnipaxos::messages::sequence_paxos::PaxosMsg;
 use omnipaxos::util::{LogEntry as Read, LogSync};
 use omnipaxos::{ClusterConfig, OmniPaxos, OmniPaxosConfig, ServerConfig};
-use std::collections::BTreeMap;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Time between ticks of the engine.
@@ -39,22 +40,63 @@ const SNAPSHOT_COUNT: usize = 1_024;
 
 pub(crate) type KeeperMessage = Message<LogEntry>;
 
+/// A pass of the coordinator of a reign, until it may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    /// Its batch has that number.
+    Batch(u64),
+    /// It had no records: a round proves that this keeper still leads.
+    Round(u64),
+}
+
 /// The reign of the keeper here.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct OwnReign {
     reign: Reign,
     /// The number of the next batch.
     next: u64,
     /// Number of batches that are decided.
     decided: u64,
-    /// Since when a batch waits while none is decided.
+    /// Passes that wait, in order.
+    passes: VecDeque<Pass>,
+    /// Number of passes that may be told.
+    told: u64,
+    /// Since when a pass waits while none may be told.
     since_ms: u64,
 }
 
 impl OwnReign {
     fn waits(&self) -> bool {
-        self.decided < self.next
+        !self.passes.is_empty()
     }
+
+    fn begin(&mut self, pass: Pass, now_ms: u64) -> BatchNumber {
+        if !self.waits() {
+            self.since_ms = now_ms;
+        }
+        self.passes.push_back(pass);
+        BatchNumber(self.told.saturating_add(self.passes.len() as u64))
+    }
+
+    /// Passes go whose batches are decided, or whose rounds are over. A batch behind a pass proves as much as a round.
+    fn settle(&mut self, proved: u64, now_ms: u64) {
+        let is_decided = |pass: &Pass| matches!(pass, Pass::Batch(number) if *number < self.decided);
+        let behind = self.passes.iter().rposition(is_decided).map_or(0, |at| at.saturating_add(1));
+        let may_go = |pass: &Pass| matches!(pass, Pass::Round(round) if *round <= proved);
+        let more = self.passes.iter().skip(behind).take_while(|pass| may_go(pass)).count();
+        let count = behind.saturating_add(more);
+        if count > 0 {
+            self.passes.drain(..count);
+            (self.told, self.since_ms) = (self.told.saturating_add(count as u64), now_ms);
+        }
+    }
+}
+
+/// A question of the keeper that leads: has the other one promised anything to a later leader?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AskedRound {
+    number: u64,
+    ballot: Ballot,
 }
 
 /// Part of a keeper in its reign.
@@ -77,7 +119,10 @@ pub(crate) struct Engine {
     history: History,
     /// Number of entries that were read.
     read: usize,
+    /// Disks that are lost, by what was read.
+    lost_disks: BTreeSet<u128>,
     ours: Option<OwnReign>,
+    rounds: LeaderRounds,
     /// Reigns that this process began.
     turns: u64,
     /// When each other keeper was heard last.
@@ -103,8 +148,9 @@ impl Engine {
     /// Keeper number `me` of `keepers`, with the contents of its store.
     pub fn new(store: SharedStore, me: u64, keepers: u64, now_ms: u64) -> Engine {
         let paxos = begin(&store, me, keepers);
-        let (history, heard_ms) = Default::default();
-        Engine { paxos, store, me, keepers, history, read: 0, ours: None, turns: 0, heard_ms, is_failing: false, now_ms }
+        let (history, heard_ms, lost_disks, rounds) = Default::default();
+        let (read, ours, turns, is_failing) = (0, None, 0, false);
+        Engine { paxos, store, me, keepers, history, read, lost_disks, ours, rounds, turns, heard_ms, is_failing, now_ms }
     }
 
     /// Runs the engine; after a panic in it, it begins again from the store.
@@ -176,13 +222,18 @@ impl Engine {
             Read::Decided(LogEntry(batch)) => {
                 self.read = self.read.saturating_add(1);
                 let counts = self.history.read(&batch);
+                if counts {
+                    self.lost_disks.extend(lost_disks(&batch.records));
+                }
                 if let Some(ours) = self.ours.as_mut().filter(|ours| counts && ours.reign == batch.reign) {
-                    (ours.decided, ours.since_ms) = (batch.number.saturating_add(1), self.now_ms);
+                    ours.decided = batch.number.saturating_add(1);
+                    ours.settle(self.rounds.proved(), self.now_ms);
                 }
             }
             Read::Snapshotted(snapshot) if snapshot.trimmed_idx > self.read => {
                 self.read = snapshot.trimmed_idx;
                 self.history = snapshot.snapshot.history();
+                self.lost_disks.extend(lost_disks(self.history.records()));
             }
             Read::Snapshotted(_) | Read::Undecided(_) | Read::Trimmed(_) | Read::StopSign(..) => {}
         }
@@ -218,7 +269,7 @@ impl Engine {
     /// Begins and ends its reign as the engine's leader changes. Returns its part.
     pub fn rule(&mut self) -> Rule {
         let ballot = self.ballot();
-        if let Some(ours) = self.ours {
+        if let Some(ours) = &self.ours {
             let is_led = ballot.is_some_and(|ballot| u64::from(ballot.n) == ours.reign.term);
             let is_stalled = ours.waits() && self.now_ms.saturating_sub(ours.since_ms) > STALL_MS;
             if !is_led || is_stalled || self.history.reign() > ours.reign {
@@ -228,39 +279,69 @@ impl Engine {
         if let Some(ballot) = ballot.filter(|_| self.ours.is_none() && self.has_majority() && !self.is_failing) {
             self.turns = self.turns.saturating_add(1);
             let reign = Reign { term: ballot.n.into(), keeper: self.me, turn: self.turns };
-            self.ours = Some(OwnReign { reign, next: 0, decided: 0, since_ms: self.now_ms });
-            self.append(Vec::new(), false);
+            let (passes, since_ms) = (VecDeque::new(), self.now_ms);
+            self.rounds.cancel();
+            self.ours = Some(OwnReign { reign, next: 0, decided: 0, passes, told: 0, since_ms });
+            self.append_batch(Vec::new(), false);
         }
-        match self.ours {
+        match &self.ours {
             None => Rule::None,
             Some(ours) if ours.decided == 0 => Rule::Begins,
             Some(ours) => Rule::Reigns(ours.reign),
         }
     }
 
-    /// Appends a batch of its reign. Returns its number; without a reign one that is never decided.
+    /// Takes a pass of its reign: a batch, or none where it has no records. Returns its number; without a reign one that is never committed.
     pub fn append(&mut self, records: Vec<Record>, is_whole: bool) -> BatchNumber {
+        if !records.is_empty() || is_whole {
+            return self.append_batch(records, is_whole);
+        }
+        let Some(ours) = &mut self.ours else { return BatchNumber(u64::MAX) };
+        ours.begin(Pass::Round(self.rounds.want()), self.now_ms)
+    }
+
+    fn append_batch(&mut self, records: Vec<Record>, is_whole: bool) -> BatchNumber {
         let now_ms = self.now_ms;
         let Some(ours) = &mut self.ours else { return BatchNumber(u64::MAX) };
-        if !ours.waits() {
-            ours.since_ms = now_ms;
-        }
         let number = ours.next;
         ours.next = number.saturating_add(1);
+        let pass = ours.begin(Pass::Batch(number), now_ms);
         let entry = LogEntry(Batch { reign: ours.reign, number, is_whole, records });
         // A batch that is not appended leaves a gap: the reign stalls and ends.
         let _ = self.run(|paxos| paxos.append(entry));
-        BatchNumber(number)
+        pass
     }
 
-    /// The last batch of its reign that is decided.
+    /// The last pass of its reign that may be told, and all before it.
     pub fn committed(&self) -> BatchNumber {
-        BatchNumber(self.ours.map_or(0, |ours| ours.decided.saturating_sub(1)))
+        BatchNumber(self.ours.as_ref().map_or(0, |ours| ours.told))
     }
 
-    /// True if all batches of its reign are decided.
+    /// True if all passes of its reign may be told.
     pub fn is_settled(&self) -> bool {
-        self.ours.is_some_and(|ours| !ours.waits())
+        self.ours.as_ref().is_some_and(|ours| !ours.waits())
+    }
+
+    /// The question for all other keepers, where a round is due.
+    pub fn ask_round(&mut self) -> Option<AskedRound> {
+        let ballot = self.ballot().filter(|_| self.ours.is_some())?;
+        let number = self.rounds.due(self.now_ms)?;
+        Some(AskedRound { number, ballot })
+    }
+
+    /// A keeper that leads asks if this one has promised anything to a later leader. Returns the number of its round if not.
+    pub fn answer_round(&mut self, from: u64, asked: AskedRound) -> Option<u64> {
+        self.heard_ms.insert(from, self.now_ms);
+        (asked.ballot.pid == from && self.paxos.get_promise() <= asked.ballot).then_some(asked.number)
+    }
+
+    /// A keeper has promised nothing to a later leader, when this one asked.
+    pub fn on_no_other(&mut self, from: u64, round: u64) {
+        self.heard_ms.insert(from, self.now_ms);
+        self.rounds.on_no_other(from, round, self.keepers);
+        if let Some(ours) = &mut self.ours {
+            ours.settle(self.rounds.proved(), self.now_ms);
+        }
     }
 
     /// The records that count.
@@ -268,10 +349,19 @@ impl Engine {
         self.history.records()
     }
 
+    /// Disks of keepers that are lost.
+    pub fn lost_disks(&self) -> &BTreeSet<u128> {
+        &self.lost_disks
+    }
+
     /// True if its file cannot be written.
     pub fn is_failing(&self) -> bool {
         self.is_failing
     }
+}
+
+fn lost_disks(records: &[Record]) -> impl Iterator<Item = u128> {
+    records.iter().filter_map(|record| if let Record::DiskReplaced { disk } = record { Some(*disk) } else { None })
 }
 
 /// True if the message names no keeper that there is not: the engine would look for its place in tables.

@@ -1,7 +1,7 @@
 //! A keeper's connections to the others: each connects to each, and speaks on its own connection alone. So nobody has to give way when two
 //! connect at the same moment.
 
-use super::engine::{Engine, KeeperMessage, Rule, SharedEngine, TICK_MS};
+use super::engine::{Engine, Rule, SharedEngine, TICK_MS};
 use super::message::{KeeperHello, Said};
 use super::store::{SharedStore, Store};
 use crate::control_link::ControlLink;
@@ -10,6 +10,7 @@ use crate::notices::ToControl;
 use crate::proving;
 use hanare_fabric::tcp::{self, Greeted, Keys};
 use hanare_protocol::Result;
+use hanare_protocol::coordinator::{KeeperDisk, KeeperDisks};
 use hanare_protocol::limits::KEEPER_UNKNOWN_COUNT_MAX;
 use hanare_protocol::wire::control::KeeperStatus;
 use hanare_protocol::wire::greeting::Role;
@@ -105,10 +106,15 @@ impl Keepers {
         Ok(keepers)
     }
 
-    /// Begins to take part, where all keepers are known.
+    /// Begins to take part, where all keepers are known, or were so once.
     fn begin(&mut self, now_ms: u64) {
         let count = self.others.len() as u64 + 1;
-        if self.engine.is_none() && self.store.lock().disks().others.len() == self.others.len() {
+        let mut store = self.store.lock();
+        let disks = store.disks();
+        let is_known = disks.has_begun || disks.others.len() == self.others.len();
+        if self.engine.is_none() && is_known && !disks.lost.contains(&disks.own) {
+            store.has_begun();
+            drop(store);
             self.engine = Some(SharedEngine::new(Engine::new(self.store.clone(), self.me, count, now_ms)));
         }
     }
@@ -141,6 +147,20 @@ impl Keepers {
             address: address.clone(),
             is_reached: Some(number == self.me || engine.as_ref().is_some_and(|engine| engine.hears(number))),
             leads: leader == Some(number),
+        };
+        (1..).zip(&disks.keepers).map(keeper).collect()
+    }
+
+    /// The keepers' disks, for a coordinator here.
+    pub fn disks(&self) -> KeeperDisks {
+        let engine = self.engine.as_ref().map(SharedEngine::lock);
+        let store = self.store.lock();
+        let disks = store.disks();
+        let keeper = |(number, address): (u64, &String)| {
+            let is_own = number == self.me;
+            let disk = if is_own { Some(disks.own) } else { disks.others.get(&number).copied() };
+            let is_reached = is_own || engine.as_ref().is_some_and(|engine| engine.hears(number));
+            (address.clone(), KeeperDisk { disk, is_reached })
         };
         (1..).zip(&disks.keepers).map(keeper).collect()
     }
@@ -281,6 +301,16 @@ impl Keepers {
                 Some(engine) if !engine.lock().receive(number, *message) => Err("it said what no keeper says".to_owned()),
                 _ => Ok(()),
             },
+            (Way::From(Some(number)), Said::Round(asked)) => {
+                let answer = self.engine.as_ref().and_then(|engine| engine.lock().answer_round(number, asked));
+                // One that does not leave is asked for again.
+                answer.into_iter().for_each(|round| drop(self.say(number, &Said::NoOther(round))));
+                Ok(())
+            }
+            (Way::From(Some(number)), Said::NoOther(round)) => {
+                self.engine.iter().for_each(|engine| engine.lock().on_no_other(number, round));
+                Ok(())
+            }
             (Way::To(number), Said::Refused(reason)) => {
                 if let Some(other) = self.others.get_mut(&number) {
                     other.dial_at_ms = now_ms.saturating_add(COMPLAIN_MS);
@@ -308,9 +338,12 @@ impl Keepers {
             Some(disk) if *disk == hello.disk => Ok(()),
             Some(_) => Err(
                 "its file is another than the one that keepers know, and it does not know what it promised; give it its file \
-                            back (HANARE_STATE)"
+                 back (HANARE_STATE), or use `hanare keeper replace` if that is lost"
                     .to_owned(),
             ),
+            None if store.disks().lost.contains(&hello.disk) => {
+                Err("its file was replaced; remove it (HANARE_STATE/keeper-NAME.redb) and start it again".to_owned())
+            }
             None => {
                 store.meet(hello.number, hello.disk);
                 store.flush().map_err(|error| error.to_string())?;
@@ -326,9 +359,35 @@ impl Keepers {
         let Some(shared) = self.engine.clone() else { return false };
         let messages = shared.lock().take_messages();
         for message in messages {
-            self.send(message, failed);
+            failed.extend(self.say(message.get_receiver(), &Said::Engine(Box::new(message))).err());
         }
-        shared.lock().read_decided()
+        let asked = shared.lock().ask_round();
+        if let Some(asked) = asked {
+            let others: Vec<u64> = self.others.keys().copied().collect();
+            failed.extend(others.into_iter().filter_map(|other| self.say(other, &Said::Round(asked)).err()));
+        }
+        let has_read = shared.lock().read_decided();
+        if has_read {
+            self.lose_disks(&shared, failed);
+        }
+        has_read
+    }
+
+    /// Ends all with keepers whose disks are lost, by what was read.
+    fn lose_disks(&mut self, engine: &SharedEngine, failed: &mut Vec<(u64, String)>) {
+        let mut store = self.store.lock();
+        let gone = store.lose(engine.lock().lost_disks());
+        let is_own = store.disks().lost.contains(&store.disks().own);
+        drop(store);
+        let is_gone = |way: Way| matches!(way, Way::To(number) | Way::From(Some(number)) if gone.contains(&number));
+        let ended = self.links.iter().filter(|(_, link)| is_gone(link.way));
+        failed.extend(ended.map(|(key, _)| (*key, "its disk is lost".to_owned())));
+        if is_own {
+            tracing::error!(
+                "another disk has this keeper's place: it takes no part any more; remove its file and start it again"
+            );
+            self.engine = None;
+        }
     }
 
     /// Its part in the pool. A reign begins or ends by this look.
@@ -336,13 +395,9 @@ impl Keepers {
         self.engine.as_ref().map_or(Rule::None, |engine| engine.lock().rule())
     }
 
-    /// Sends a message where the keeper that it is for is connected. The engine takes what is lost for lost.
-    fn send(&mut self, message: KeeperMessage, failed: &mut Vec<(u64, String)>) {
-        let Some(key) = self.key_to(message.get_receiver()) else { return };
-        if let Some(link) = self.links.get_mut(&key)
-            && let Err(error) = link.link.send(&Said::Engine(Box::new(message)))
-        {
-            failed.push((key, error.to_string()));
-        }
+    /// Sends a message where the keeper that it is for is connected. The engine takes what is lost for lost. **Errors**: the link's, with its key.
+    fn say(&mut self, to: u64, said: &Said) -> std::result::Result<(), (u64, String)> {
+        let Some((key, link)) = self.key_to(to).and_then(|key| Some((key, self.links.get_mut(&key)?))) else { return Ok(()) };
+        link.link.send(said).map_err(|error| (key, error.to_string()))
     }
 }

@@ -1,6 +1,6 @@
 //! Messages between keepers.
 
-use super::engine::KeeperMessage;
+use super::engine::{AskedRound, KeeperMessage};
 use serde::{Deserialize, Serialize};
 
 /// A message between keepers. The one that connected says hello first.
@@ -12,6 +12,10 @@ pub(super) enum Said {
     Refused(String),
     /// A message of the engine.
     Engine(Box<KeeperMessage>),
+    /// The keeper that leads asks if another one is elected.
+    Round(AskedRound),
+    /// The answer: the keeper has promised nothing to a later leader when it was asked for that round.
+    NoOther(u64),
 }
 
 /// A keeper, as it says who it is.

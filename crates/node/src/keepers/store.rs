@@ -12,14 +12,14 @@ use omnipaxos::storage::{StopSign, Storage, StorageOp, StorageResult};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const ENTRIES: TableDefinition<u64, &[u8]> = TableDefinition::new("entries");
 const STATE: TableDefinition<&str, &[u8]> = TableDefinition::new("state");
 
-const KEEPER: Format = ("keeper", 3);
+const KEEPER: Format = ("keeper", 4);
 
 /// Names of values in the table of the state.
 const MARKS: &str = "marks";
@@ -35,6 +35,10 @@ pub(crate) struct Disks {
     pub own: u128,
     /// The names of the others, by number.
     pub others: BTreeMap<u64, u128>,
+    /// Names of disks that are lost. Their places are free for others.
+    pub lost: BTreeSet<u128>,
+    /// This keeper has taken part. It goes on without a disk that is lost and has no follower yet.
+    pub has_begun: bool,
 }
 
 /// The state of the engine beside the entries.
@@ -74,7 +78,7 @@ impl Store {
     pub fn open(path: &Path, keepers: &[String], fresh: u128) -> Result<Store> {
         make_folder(path)?;
         let database = Some(open_database(path, true, KEEPER)?);
-        let disks = Disks { keepers: keepers.to_vec(), own: fresh, others: BTreeMap::new() };
+        let disks = Disks { keepers: keepers.to_vec(), own: fresh, ..Disks::default() };
         let mut store = Store {
             database,
             path: path.to_owned(),
@@ -152,6 +156,21 @@ impl Store {
     pub fn meet(&mut self, keeper: u64, disk: u128) {
         self.disks.others.insert(keeper, disk);
         self.has_disks = true;
+    }
+
+    /// This keeper takes part from here on.
+    pub fn has_begun(&mut self) {
+        self.has_disks |= !std::mem::replace(&mut self.disks.has_begun, true);
+    }
+
+    /// Disks are lost. Returns the numbers of the keepers that had them.
+    pub fn lose(&mut self, lost: &BTreeSet<u128>) -> Vec<u64> {
+        if lost.is_subset(&self.disks.lost) {
+            return Vec::new();
+        }
+        self.disks.lost.extend(lost);
+        self.has_disks = true;
+        self.disks.others.extract_if(.., |_, disk| lost.contains(disk)).map(|(number, _)| number).collect()
     }
 
     /// Number of entries, with those that only the snapshot has.

@@ -1,6 +1,7 @@
 //! Three engines with their files, over connections that break, while keepers are killed and stand still.
 
-use super::engine::{Engine, KeeperMessage, Rule, TICK_MS};
+use super::engine::{Engine, Rule, TICK_MS};
+use super::message::Said;
 use super::store::{SharedStore, Store};
 use hanare_protocol::coordinator::{BatchNumber, Record, Reign};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -27,25 +28,41 @@ fn list() -> Vec<String> {
     (1..=COUNT).map(|number| format!("k{number}")).collect()
 }
 
-/// A keeper: its engine while it lives, and the marks that its coordinator has appended and that are not decided yet.
+/// A pass of a keeper's coordinator.
+enum Pass {
+    /// It wrote that mark.
+    Mark(u64),
+    /// It wrote nothing; the last reign that had begun then.
+    Nothing(Option<Reign>),
+}
+
+/// A keeper: its engine while it lives, and the passes of its coordinator that may not be told yet.
 struct Keeper {
     disk: Disk,
+    /// The name of its disk.
+    name: u128,
+    /// Disks of others that it takes for lost, as its file has it.
+    lost: BTreeSet<u128>,
     engine: Option<Engine>,
     is_stopped: bool,
     reign: Option<Reign>,
-    waiting: VecDeque<(BatchNumber, u64)>,
+    waiting: VecDeque<(BatchNumber, Pass)>,
 }
 
 struct Pool {
     keepers: BTreeMap<u64, Keeper>,
     /// Messages under way, in order, by receiver and sender.
-    links: BTreeMap<(u64, u64), VecDeque<KeeperMessage>>,
+    links: BTreeMap<(u64, u64), VecDeque<Said>>,
     now_ms: u64,
     chance: u64,
     /// Marks that were appended, and those of them that somebody was told of.
     marks: u64,
     answered: BTreeSet<u64>,
+    /// Passes without a mark that were told.
+    looks: u64,
     reigns: BTreeSet<Reign>,
+    /// A keeper whose disk was lost, and the name of that disk, until it is replaced.
+    lost: Option<(u64, u128)>,
 }
 
 fn marks_of(records: &[Record]) -> BTreeSet<u64> {
@@ -55,12 +72,13 @@ fn marks_of(records: &[Record]) -> BTreeSet<u64> {
 impl Pool {
     fn new(seed: u64) -> Pool {
         let keeper = |number| {
-            let (waiting, reign) = (VecDeque::new(), None);
-            (number, Keeper { disk: Disk::new(), engine: None, is_stopped: false, reign, waiting })
+            let (waiting, reign, lost) = Default::default();
+            let name = u128::from(number);
+            (number, Keeper { disk: Disk::new(), name, lost, engine: None, is_stopped: false, reign, waiting })
         };
-        let (links, answered, reigns) = Default::default();
+        let (links, answered, reigns, lost) = Default::default();
         let keepers = (1..=COUNT).map(keeper).collect();
-        let mut pool = Pool { keepers, links, now_ms: 0, chance: seed | 1, marks: 0, answered, reigns };
+        let mut pool = Pool { keepers, links, now_ms: 0, chance: seed | 1, marks: 0, answered, looks: 0, reigns, lost };
         (1..=COUNT).for_each(|number| pool.start(number));
         pool
     }
@@ -79,7 +97,7 @@ impl Pool {
     fn start(&mut self, number: u64) {
         let now_ms = self.now_ms;
         let keeper = self.keepers.get_mut(&number).unwrap();
-        let store = Store::open(&keeper.disk.path(), &list(), number.into()).unwrap();
+        let store = Store::open(&keeper.disk.path(), &list(), keeper.name).unwrap();
         keeper.engine = Some(Engine::new(SharedStore::new(store), number, COUNT, now_ms));
         (keeper.reign, keeper.is_stopped) = (None, false);
         keeper.waiting.clear();
@@ -92,6 +110,30 @@ impl Pool {
     fn kill(&mut self, number: u64) {
         let keeper = self.keepers.get_mut(&number).unwrap();
         (keeper.engine, keeper.reign) = (None, None);
+    }
+
+    /// The keeper's disk is lost with it. It begins again with an empty one.
+    fn lose_disk(&mut self, number: u64) {
+        self.kill(number);
+        let keeper = self.keepers.get_mut(&number).unwrap();
+        self.lost = Some((number, keeper.name));
+        // Names of one keeper's disks are equal modulo 100.
+        (keeper.disk, keeper.name, keeper.lost) = (Disk::new(), keeper.name + 100, BTreeSet::new());
+        self.start(number);
+    }
+
+    /// An operator has said that a disk is lost. Returns the record for a leader that hears nothing of its keeper.
+    fn replacing(&mut self, leader: u64) -> Option<Record> {
+        let (number, disk) = self.lost?;
+        let engine = self.keepers[&leader].engine.as_ref()?;
+        let is_new = number != leader && !engine.hears(number) && !engine.lost_disks().contains(&disk);
+        (is_new && self.chance(20)).then_some(Record::DiskReplaced { disk })
+    }
+
+    /// True if the next disk has what was answered before it took the place of the lost one, and more.
+    fn is_replaced(&self) -> bool {
+        let Some((number, disk)) = self.lost else { return true };
+        self.keepers[&number].engine.as_ref().is_some_and(|engine| engine.lost_disks().contains(&disk))
     }
 
     /// A connection breaks, and is made anew.
@@ -117,29 +159,66 @@ impl Pool {
                 assert!(marks_of(engine.records()).is_superset(&self.answered), "a leader knows all that was answered");
             }
         }
-        if keeper.reign.is_some() && keeper.waiting.len() < 5 {
+        let replacing = if rule == Rule::None { None } else { self.replacing(number) };
+        let keeper = self.keepers.get_mut(&number).unwrap();
+        let Some(engine) = &mut keeper.engine else { return };
+        if keeper.reign.is_some() && keeper.waiting.len() < 10 {
             self.marks += 1;
-            keeper.waiting.push_back((engine.append(vec![Record::GidsReserved { below: self.marks }], false), self.marks));
+            let records = [Record::GidsReserved { below: self.marks }].into_iter().chain(replacing).collect();
+            keeper.waiting.push_back((engine.append(records, false), Pass::Mark(self.marks)));
+            let last = self.reigns.last().copied();
+            keeper.waiting.push_back((engine.append(Vec::new(), false), Pass::Nothing(last)));
         }
         let messages = engine.take_messages();
-        engine.read_decided();
+        let has_read = engine.read_decided();
+        let free: Vec<u64> = engine.lost_disks().difference(&keeper.lost).map(|disk| (disk % 100) as u64).collect();
+        if has_read {
+            keeper.lost.extend(engine.lost_disks());
+        }
         let committed = engine.committed();
-        while let Some((_, mark)) = keeper.waiting.pop_front_if(|(batch, _)| *batch <= committed) {
-            self.answered.insert(mark);
+        let asked = engine.ask_round();
+        while let Some((_, pass)) = keeper.waiting.pop_front_if(|(batch, _)| *batch <= committed) {
+            match pass {
+                Pass::Mark(mark) => drop(self.answered.insert(mark)),
+                Pass::Nothing(last) => {
+                    assert!(keeper.reign >= last, "another led already when this was decided");
+                    self.looks += 1;
+                }
+            }
+        }
+        // The keeper with the next disk was refused until now, and connects anew.
+        for other in free.into_iter().filter(|other| *other != number) {
+            self.cut(number, other);
+            self.cut(other, number);
         }
         for message in messages {
-            let to = message.get_receiver();
-            if self.keepers[&to].engine.is_some() {
-                self.links.entry((to, number)).or_default().push_back(message);
-            }
+            self.say(message.get_receiver(), number, Said::Engine(Box::new(message)));
+        }
+        for other in (1..=COUNT).filter(|other| *other != number) {
+            asked.into_iter().for_each(|asked| self.say(other, number, Said::Round(asked)));
+        }
+    }
+
+    fn say(&mut self, to: u64, from: u64, said: Said) {
+        if self.keepers[&to].engine.is_some() {
+            self.links.entry((to, from)).or_default().push_back(said);
         }
     }
 
     fn deliver(&mut self, to: u64, from: u64) {
+        let name = self.keepers[&from].name;
         let Some(keeper) = self.keepers.get_mut(&to).filter(|keeper| !keeper.is_stopped) else { return };
         let Some(engine) = &mut keeper.engine else { return };
-        if let Some(message) = self.links.get_mut(&(to, from)).and_then(VecDeque::pop_front) {
-            assert!(engine.receive(from, message));
+        // The disks of that keeper before this one are lost, as the receiver knows, or it does not hear it.
+        let is_known = (1..name / 100 + 1).all(|before| keeper.lost.contains(&(name - before * 100)));
+        match self.links.get_mut(&(to, from)).and_then(VecDeque::pop_front).filter(|_| is_known) {
+            Some(Said::Engine(message)) => assert!(engine.receive(from, *message)),
+            Some(Said::Round(asked)) => {
+                let answer = engine.answer_round(from, asked);
+                answer.into_iter().for_each(|round| self.say(from, to, Said::NoOther(round)));
+            }
+            Some(Said::NoOther(round)) => engine.on_no_other(from, round),
+            Some(Said::Hello(_) | Said::Refused(_)) | None => {}
         }
     }
 
@@ -206,7 +285,41 @@ fn what_was_answered_is_known_to_each_later_leader_whoever_dies_or_stands_still(
         pool.run(10_000);
         assert!(pool.leader().is_some() && pool.answered.len() > before + 100, "seed {seed}: naming goes on");
         assert!(pool.reigns.len() > 3 && before > 100, "seed {seed}: {} reigns, {before} answered", pool.reigns.len());
+        assert!(pool.looks > 100, "seed {seed}: {} passes without records", pool.looks);
     }
+}
+
+#[test]
+fn a_lost_disk_costs_nothing_that_was_answered_whoever_dies_meanwhile() {
+    let mut replaced = 0;
+    for seed in 1..=6 {
+        let mut pool = Pool::new(0x2545_f491_4f6c_dd1du64.wrapping_mul(seed));
+        pool.run(3_000);
+        for _ in 0..1500 {
+            pool.step();
+            let number = pool.draw(COUNT) + 1;
+            if pool.chance(60) {
+                pool.kill(number);
+            }
+            if pool.chance(10) && pool.keepers[&number].engine.is_none() {
+                pool.start(number);
+            }
+            if pool.chance(50) && pool.is_replaced() {
+                replaced += 1;
+                pool.lose_disk(number);
+            }
+        }
+        let before = pool.answered.len();
+        (1..=COUNT)
+            .filter(|number| pool.keepers[number].engine.is_none())
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|number| pool.start(number));
+        pool.run(10_000);
+        assert!(pool.leader().is_some() && pool.answered.len() > before + 100, "seed {seed}: naming goes on");
+        assert!(pool.is_replaced(), "seed {seed}");
+    }
+    assert!(replaced > 30, "{replaced} disks were lost");
 }
 
 #[test]

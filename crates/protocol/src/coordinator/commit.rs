@@ -16,7 +16,7 @@ pub trait Commits {
     type Error;
 
     /// Appends the records of one pass, all or none of which are committed. A pass without records waits for the passes before it. A journal
-    /// that others may write, too, appends an empty batch for it: the commit proves that nobody else did.
+    /// that others may write, too, proves first that nobody else did.
     ///
     /// **Errors**: the journal's.
     fn append(&mut self, records: Vec<Record>) -> Result<BatchNumber, Self::Error>;

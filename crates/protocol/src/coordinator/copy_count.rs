@@ -65,11 +65,14 @@ impl Coordinator {
         let rooms: BTreeMap<NodeId, u64> = self
             .roster
             .members()
+            .filter(|(node, seat)| seat.memory.lent > 0 && !self.ledger.draining.contains_key(node))
             .map(|(node, _)| (node, self.room(node).free))
-            .filter(|(node, _)| !self.ledger.draining.contains_key(node))
             .collect();
         if rooms.len() < usize::from(copies) {
-            return Err(refusal(copies, format!("each copy is on a node of its own, and the pool has {}", rooms.len())));
+            return Err(refusal(
+                copies,
+                format!("each copy is on a node of its own, and the pool has {} that lend memory", rooms.len()),
+            ));
         }
         Ok(rooms)
     }

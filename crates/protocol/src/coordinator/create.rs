@@ -59,10 +59,20 @@ impl Coordinator {
                 return Step::Park;
             }
         }
+        if matches!(request.placement, Placement::Interleave(_)) && self.roster.gathers() {
+            return Step::Park;
+        }
         match self.begin_create(now_ms, key, task, request, instead) {
             Ok(()) => Step::Ordered,
-            Err(error) => error.into(),
+            Err(error) => self.refused_plan(error),
         }
+    }
+
+    /// The step of a request for which no nodes were found. After a change of coordinators nodes are still on their way here: the request
+    /// waits for them.
+    pub(super) fn refused_plan(&self, error: Error) -> Step {
+        let is_of_nodes = matches!(error, Error::NodeLost { .. } | Error::PoolFull { .. } | Error::BadPlacement { .. });
+        if is_of_nodes && self.roster.awaits() { Step::Park } else { error.into() }
     }
 
     fn begin_create(
@@ -115,6 +125,9 @@ impl Coordinator {
     /// Makes a region longer by a span placed like the region.
     pub(super) fn resize(&mut self, now_ms: u64, key: AskKey, task: &Task, name: &str, len: u64) -> Step {
         let gid = match self.settled_region(name) {
+            Ok(Some(region)) if matches!(region.placement, Placement::Interleave(_)) && self.roster.gathers() => {
+                return Step::Park;
+            }
             Ok(Some(region)) => region.gid,
             Ok(None) => return Step::Park,
             Err(error) => return error.into(),
@@ -122,7 +135,7 @@ impl Coordinator {
         match self.begin_resize(now_ms, key, &task.user, gid, len) {
             Ok(true) => Step::Ordered,
             Ok(false) => self.open_named(name, &task.user, None),
-            Err(error) => error.into(),
+            Err(error) => self.refused_plan(error),
         }
     }
 
@@ -216,7 +229,7 @@ impl Coordinator {
             _ => Err(Error::NodeLost { node, reason: "it is not a member at present".to_owned() }),
         };
         match placement {
-            Placement::Local if is_drained(&local) => on_node(self.roomiest().unwrap_or(local)),
+            Placement::Local if is_drained(&local) || self.lends_nothing(local) => on_node(self.roomiest().unwrap_or(local)),
             Placement::Local => on_node(local),
             Placement::Node(node) => on_node(node),
             Placement::Interleave(chunk) => {
@@ -233,6 +246,11 @@ impl Coordinator {
                 placement::over(&list.nodes().iter().map(member).collect::<Result<Vec<_>>>()?, chunk, len)
             }
         }
+    }
+
+    /// True of a node that has its part in the pool without memory.
+    fn lends_nothing(&self, node: NodeId) -> bool {
+        self.roster.seat(node).is_some_and(|seat| seat.memory.lent == 0)
     }
 
     /// The node with most room.

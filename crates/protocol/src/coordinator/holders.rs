@@ -355,7 +355,9 @@ impl Coordinator {
                 HolderOutput::Set { to, set } => self.say_to_holder(to, extent, ToHolder::Set(set)),
                 HolderOutput::Release(set) => self.say_to_holder(set.home, extent, ToHolder::Release(set)),
                 HolderOutput::Freeze { to, term } => self.say_to_holder(to, extent, ToHolder::Freeze { term }),
-                HolderOutput::Elect { to, set, has } => self.say_to_holder(to, extent, ToHolder::Elect { set, has }),
+                HolderOutput::Elect { to, set, has, stopped } => {
+                    self.say_to_holder(to, extent, ToHolder::Elect { set, has, stopped });
+                }
                 // The last holder is never given up here: its bytes may come back.
                 HolderOutput::Lost => {}
             }

@@ -34,7 +34,9 @@ mod endings;
 mod holders;
 mod join;
 mod journal;
+mod leader_rounds;
 mod listing;
+mod lost_disks;
 mod naming;
 mod orders;
 pub(crate) mod permission;
@@ -53,6 +55,8 @@ mod spills;
 
 pub use asks::AskKey;
 pub use commit::{BatchNumber, Commits, WaitingOutputs};
+pub use leader_rounds::LeaderRounds;
+pub use lost_disks::{KeeperDisk, KeeperDisks};
 pub use records::{Effect, Ended, ExtentCopies, NodeRecord, Record, RegionRecord};
 pub use reign::{Batch, History, Reign};
 pub use settings::Settings;
@@ -150,6 +154,8 @@ pub struct Coordinator {
     /// True if the journal takes no record of a request that can be refused.
     journal_is_full: bool,
     ranks: Ranks,
+    /// The keepers; none where this node alone has the journal.
+    keepers: KeeperDisks,
     gid_next: u64,
     /// When time was looked at last, in milliseconds.
     ticked_ms: u64,
@@ -187,6 +193,7 @@ impl Coordinator {
             moves: ExtentMoves::default(),
             journal_is_full: false,
             ranks: Ranks::default(),
+            keepers: KeeperDisks::default(),
             ticked_ms: now_ms,
             changed: false,
             outputs: VecDeque::new(),
@@ -272,7 +279,7 @@ impl Coordinator {
         self.ticked_ms = now_ms;
         self.close_deposed(now_ms);
         let (silent, died) = self.roster.on_tick(now_ms);
-        self.changed |= !died.is_empty();
+        self.changed |= self.roster.has_gathered(now_ms) || !died.is_empty();
         for node in died {
             self.on_node_away(node);
             self.lose_holder(now_ms, node, holders::Loss::MayReturn);
@@ -444,6 +451,7 @@ impl Coordinator {
             Request::Forget { node } => Step::Done(self.forget_lost(now_ms, &task.user, *node)),
             Request::Drain { node, wish } => Step::Done(self.drain(now_ms, *node, wish)),
             Request::Rebalance(wish) => Step::Done(self.rebalance(now_ms, *wish)),
+            Request::ReplaceKeeper { address } => Step::Done(self.replace_disk(address)),
             Request::Status => Step::Done(Ok(Answer::Status(self.status()))),
             Request::Reserve { used, wanted } => Step::Done(self.reserve(key, task, *used, *wanted)),
             Request::RankEnded { job, rank, reason, died } => {

@@ -128,6 +128,11 @@ pub enum Record {
         /// The request's effect.
         effect: Effect,
     },
+    /// A keeper's disk is lost: the keeper's place is free for another one.
+    DiskReplaced {
+        /// The name of the lost one.
+        disk: u128,
+    },
 }
 
 /// Manner of the end of a node's epoch.

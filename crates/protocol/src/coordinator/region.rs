@@ -50,7 +50,7 @@ impl Coordinator {
             return Step::Park;
         }
         if let Err(error) = self.may_alter(region, user, changes) {
-            return error.into();
+            return self.refused_plan(error);
         }
         let (gid, mut changes) = (region.gid, changes.clone());
         // A name that it has already is no change.

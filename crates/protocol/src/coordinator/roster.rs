@@ -196,6 +196,8 @@ fn grants_of(extent: &ReportedExtent) -> Grants {
 pub(super) struct Roster {
     seats: BTreeMap<NodeId, NodeEntry>,
     peers: BTreeMap<Peer, NodeId>,
+    /// Until when regions that go over all nodes wait for those that may come back.
+    gathers_until_ms: Option<u64>,
 }
 
 impl Roster {
@@ -206,7 +208,19 @@ impl Roster {
             let was_home = ledger.deposed.contains(&node.node);
             roster.restore(node.node, (node.ended, was_home), now_ms, lease_ms);
         }
+        // Live nodes are back in milliseconds. None that is lost is waited for longer than the former coordinator's.
+        roster.gathers_until_ms = roster.awaits().then(|| home_until_ms(now_ms.saturating_add(lease_ms), lease_ms));
         roster
+    }
+
+    /// True while regions that go over all nodes wait: the coordinator began a moment ago, and nodes are on their way to it.
+    pub fn gathers(&self) -> bool {
+        self.gathers_until_ms.is_some() && self.awaits()
+    }
+
+    /// Time passes; returns true once, when regions are to wait no more.
+    pub fn has_gathered(&mut self, now_ms: u64) -> bool {
+        self.gathers_until_ms.take_if(|until_ms| *until_ms <= now_ms).is_some()
     }
 
     /// Puts a node of the journal back on its seat. `was_home`: another coordinator ran there.
@@ -227,6 +241,11 @@ impl Roster {
     /// A node's seat.
     pub fn seat(&self, node: NodeId) -> Option<&NodeEntry> {
         self.seats.get(&node)
+    }
+
+    /// True if nodes of the journal may still come back with all that they had.
+    pub fn awaits(&self) -> bool {
+        self.seats.values().any(|seat| seat.phase() == Phase::Awaited)
     }
 
     /// A node's seat, to change.
@@ -372,7 +391,7 @@ impl Roster {
 
     /// When time alone changes something.
     pub fn deadline(&self) -> Option<u64> {
-        self.seats.values().filter_map(NodeEntry::deadline).min()
+        self.seats.values().filter_map(NodeEntry::deadline).chain(self.gathers_until_ms).min()
     }
 
     /// Nodes that are gone for so long that they may be forgotten; those that are not are looked at again as long after.

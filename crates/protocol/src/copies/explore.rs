@@ -203,7 +203,7 @@ impl World {
                     self.holders.on_frozen(to, term, position);
                 }
                 HolderOutput::Freeze { to, term } => self.send(NODES, index(to), Message::Freeze { term }),
-                HolderOutput::Elect { to, set, has } => self.send(NODES, index(to), Message::Elect { set, has }),
+                HolderOutput::Elect { to, set, has, .. } => self.send(NODES, index(to), Message::Elect { set, has }),
                 HolderOutput::Record(_) | HolderOutput::Lost => {}
             }
         }

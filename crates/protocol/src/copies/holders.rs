@@ -99,6 +99,8 @@ pub enum HolderOutput {
         set: HolderSet,
         /// Positions of the other copies, as far as is known.
         has: BTreeMap<NodeId, Position>,
+        /// The home before has stopped, as far as is known, and was not lost.
+        stopped: bool,
     },
     /// The extent's bytes are lost.
     Lost,
@@ -224,7 +226,9 @@ impl Holders {
             HoldersState::Electing if set.copies.contains(&node) => HolderOutput::Freeze { to: node, term },
             HoldersState::Releasing if set.home == node => HolderOutput::Release(set),
             // A node that is home already takes only the set from it.
-            HoldersState::Steady if set.home == node => HolderOutput::Elect { to: node, set, has: BTreeMap::new() },
+            HoldersState::Steady if set.home == node => {
+                HolderOutput::Elect { to: node, set, has: BTreeMap::new(), stopped: false }
+            }
             _ => return,
         };
         self.outputs.push_back(output);
@@ -295,12 +299,12 @@ impl Holders {
         let best = self.frozen.iter().max_by_key(|(node, position)| (**position, std::cmp::Reverse(**node)));
         let Some((home, _)) = best.map(|(node, position)| (*node, *position)) else { return };
         self.step(HoldersEvent::Elected);
-        self.has_stopped = false;
+        let stopped = std::mem::take(&mut self.has_stopped);
         self.set.home = home;
         self.set.copies.remove(&home);
         let mut has = std::mem::take(&mut self.frozen);
         has.remove(&home);
         self.outputs.push_back(HolderOutput::Record(self.set.clone()));
-        self.outputs.push_back(HolderOutput::Elect { to: home, set: self.set.clone(), has });
+        self.outputs.push_back(HolderOutput::Elect { to: home, set: self.set.clone(), has, stopped });
     }
 }

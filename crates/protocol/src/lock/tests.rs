@@ -1,6 +1,7 @@
 //! The rules of locks, beside plain ones.
 
 use super::*;
+use crate::name::name_of_byte;
 use crate::table;
 use proptest::prelude::*;
 
@@ -144,6 +145,27 @@ fn the_first_to_take_a_lock_at_a_home_that_began_again_is_told_that_somebody_may
     assert_eq!(locks.on_lock("a", claim(3, 0, Shared), true), GRANTED, "its being free is known");
     assert_eq!(locks.on_lock("b", claim(4, 0, Shared), true), Ok(Claimed::Granted { abandoned: true }));
     assert_eq!(locks.on_lock("b", claim(5, 0, Shared), true), GRANTED);
+}
+
+#[test]
+fn locks_at_bytes_whose_home_was_lost_are_doubted_once_until_the_next_one_is_lost() {
+    let mut locks = Locks::new();
+    let [there, beside] = [Slot(3), Slot(4)].map(|slot| name_of_byte(Gid(9), slot, 64));
+    for _ in 0..2 {
+        locks.doubt_bytes(Gid(9), Slot(3));
+        for abandoned in [true, false] {
+            assert_eq!(locks.on_lock(&there, claim(1, 0, Exclusive), false), Ok(Claimed::Granted { abandoned }));
+            locks.on_unlock(who(1, 0)).unwrap();
+        }
+        for name in ["a", &beside] {
+            assert_eq!(locks.on_lock(name, claim(2, 0, Exclusive), false), GRANTED, "its home was this one all the time");
+            locks.on_unlock(who(2, 0)).unwrap();
+        }
+    }
+    locks.on_freed(|_, slot| slot == Slot(3));
+    assert!(locks.doubted.has(&there));
+    locks.on_freed(|_, _| false);
+    assert!(!locks.doubted.has(&there), "what is no more takes no memory");
 }
 
 #[test]

@@ -106,6 +106,7 @@ fn describe(what: &Request) -> String {
         Request::Alter { name, .. } => format!("change region '{name}'"),
         Request::Forget { node } => format!("forget {node}"),
         Request::Drain { node, .. } => format!("drain {node}"),
+        Request::ReplaceKeeper { address } => format!("replace the disk of keeper {address}"),
         Request::Rebalance(_) => "rebalance the pool".to_owned(),
         Request::Stat { name } => format!("stat region '{name}'"),
         Request::Resize { name, len } => format!("resize region '{name}' to {len} bytes"),

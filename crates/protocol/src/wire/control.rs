@@ -102,6 +102,11 @@ pub enum Request {
         /// The wish.
         wish: DrainWish,
     },
+    /// Gives a keeper's place to another disk, because its disk is lost; answered by [`Answer::Ok`].
+    ReplaceKeeper {
+        /// The keeper's address.
+        address: String,
+    },
     /// Spreads the pool's bytes over its nodes again. Answered by [`Answer::Rebalance`].
     Rebalance(RebalanceWish),
     /// Asks for descriptors of an extent on this node; answered by [`Answer::Files`] with them attached.

@@ -42,6 +42,8 @@ pub enum ToHolder {
         set: HolderSet,
         /// Positions of the other copies, as far as is known.
         has: BTreeMap<NodeId, Position>,
+        /// The home before has stopped while nobody had locks at its bytes.
+        stopped: bool,
     },
     /// Another node is to be home. The home of this set stops when all copies have its writes.
     Release(HolderSet),

@@ -138,8 +138,11 @@ impl Cluster {
                     self.tell((node, life), Input::Member(true))?;
                 }
                 member::Output::Holder { extent, nodes, message } => {
+                    let before = process.served.home_slot(extent);
+                    let follows = matches!(message, ToHolder::Elect { stopped: false, .. });
                     self.on_holder((node, life), extent, &message);
                     self.tell((node, life), CopyInput::Holder { extent, nodes, message })?;
+                    self.judge_home((node, life), extent, follows && before.is_none());
                 }
                 member::Output::RecallAll => {
                     process.leases.recall_all();

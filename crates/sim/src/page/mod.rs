@@ -224,8 +224,8 @@ pub(crate) struct PageWorld {
     links: BTreeMap<u64, ThreadLink>,
     /// Pairs that cannot reach each other, and until when.
     cuts: BTreeMap<(Life, Life), u64>,
-    /// Since when lives dial nodes in vain.
-    unreached: BTreeMap<(Life, usize), u64>,
+    /// Since when lives dial nodes in vain, and their last tries.
+    unreached: BTreeMap<(Life, usize), Range<u64>>,
     /// Memberships that homes gave to hosts.
     shares: BTreeMap<(Gid, Life), BTreeSet<u64>>,
     /// Programs of that life map nothing until then.

@@ -52,8 +52,13 @@ impl PageWorld {
 
     fn on_not_reached(&mut self, from: Life, node: usize) -> Check {
         let (now_ms, named) = (self.now_ms, NodeId(node as u32));
-        let since_ms = *self.unreached.entry((from, node)).or_insert(now_ms);
-        let away_ms = now_ms - since_ms;
+        let tries = self.unreached.entry((from, node)).or_insert(now_ms..now_ms);
+        if now_ms - tries.end > GIVE_UP_LATE_MS {
+            // The node was given up meanwhile, at its first try after it stood still itself. This try is of a channel that begins anew.
+            *tries = now_ms..now_ms;
+        }
+        tries.end = now_ms;
+        let away_ms = now_ms - tries.start;
         let is_late = away_ms > REACH_MS + GIVE_UP_LATE_MS;
         check(!is_late, || format!("life {from} has not reached node {node} for {away_ms} ms, and does not give it up"))?;
         self.count("tries to connect that failed");

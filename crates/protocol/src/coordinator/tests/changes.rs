@@ -171,3 +171,65 @@ fn a_user_that_makes_many_regions_keeps_nobody_waiting_for_more_than_a_few() {
     let answers: Vec<_> = many.into_iter().skip(limits::USER_WORK_COUNT).map(|request| pool.answer(1, request)).collect();
     assert!(answers.iter().all(|answer| matches!(answer, Some(Ok(Answer::Region(_))))), "{answers:?}");
 }
+
+#[test]
+fn after_a_change_of_coordinators_a_create_waits_for_the_nodes_that_it_needs() {
+    let mut pool = Pool::new(3);
+    pool.restart_coordinator();
+    pool.connect(0);
+    let two_copies = Request::Create {
+        name: "two".to_owned(),
+        len: 4096,
+        placement: Placement::Local,
+        copies: 2,
+        mode: 0o600,
+        attributes: Attributes::default(),
+        existing: Existing::Refuse,
+    };
+    let there = pool.ask(0, OWNER, create("there", 4096, Placement::Node(NodeId(1)), false));
+    let large = pool.ask(0, OWNER, create("large", 5 << 18, Placement::Interleave(4096), false));
+    let twice = pool.ask(0, OWNER, two_copies);
+    let gone = pool.ask(0, OWNER, create("gone", 4096, Placement::Node(NodeId(2)), false));
+    for asked in [there, large, twice, gone] {
+        assert_eq!(pool.answer(0, asked), None, "it waits for the nodes to come back");
+    }
+    pool.connect(1);
+    for asked in [there, twice] {
+        assert!(pool.answer(0, asked).unwrap().is_ok());
+    }
+    assert_eq!((pool.answer(0, gone), pool.answer(0, large)), (None, None), "a region over all nodes waits for all");
+    pool.pass(crate::limits::HOME_LEASE_MS, &[2]);
+    assert!(pool.answer(0, large).unwrap().is_ok(), "for a moment");
+    assert_eq!(pool.answer(0, gone), None);
+    pool.pass(3 * crate::limits::LEASE_MS, &[2]);
+    assert!(matches!(pool.answer(0, gone), Some(Err(Error::NodeLost { node: NodeId(2), .. }))), "it did not come back");
+}
+
+#[test]
+fn a_disk_is_replaced_once_and_only_while_its_keeper_does_not_answer() {
+    let mut pool = Pool::new(1);
+    let replace = |pool: &mut Pool, address: &str| pool.call(0, ROOT, Request::ReplaceKeeper { address: address.to_owned() });
+    let refusal = |told: Result<Answer>| match told {
+        Err(Error::BadSetting { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    };
+    assert!(refusal(replace(&mut pool, "a:1")).contains("has no keepers"));
+    let keeper = |disk, is_reached| KeeperDisk { disk, is_reached };
+    let all = |lost| [("a:1".to_owned(), keeper(Some(1), true)), ("b:1".to_owned(), lost)].into();
+    pool.coordinator.set_keepers(all(keeper(Some(2), true)));
+    assert!(refusal(replace(&mut pool, "b:1")).contains("it answers"));
+    assert!(refusal(replace(&mut pool, "c:1")).contains("a:1, b:1"));
+    let records = pool.journal.len();
+    for disk in [Some(2), Some(2), None] {
+        pool.coordinator.set_keepers(all(keeper(disk, false)));
+        assert_eq!(replace(&mut pool, "b:1"), Ok(Answer::Ok));
+    }
+    let replaced: Vec<&Record> =
+        pool.journal[records..].iter().filter(|record| matches!(record, Record::DiskReplaced { .. })).collect();
+    assert_eq!(replaced, [&Record::DiskReplaced { disk: 2 }]);
+    assert!(pool.coordinator.snapshot().contains(replaced[0]));
+    // The next disk of that keeper may be lost, too.
+    pool.coordinator.set_keepers(all(keeper(Some(3), false)));
+    assert_eq!(replace(&mut pool, "b:1"), Ok(Answer::Ok));
+    assert!(pool.journal.contains(&Record::DiskReplaced { disk: 3 }));
+}

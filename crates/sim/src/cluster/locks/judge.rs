@@ -1,6 +1,7 @@
 //! A naive model of who has what and who waits, fed with what crosses the machines' borders; it shares no code with them.
 
 use crate::check::{Check, check};
+use hanare_protocol::id::{Gid, Slot};
 use hanare_protocol::lock::{Claimant, Recalled};
 use hanare_protocol::name::extent_of_name;
 use hanare_protocol::wire::sync::Mode;
@@ -56,6 +57,8 @@ pub(super) struct Model {
     group_count: u64,
     /// True if there was a home of names before: programs may have locks from that.
     doubts_words: bool,
+    /// Extents whose home before is lost: programs may have locks from that.
+    doubts_bytes: BTreeSet<(Gid, Slot)>,
     leases: SeenLeases,
 }
 
@@ -85,9 +88,18 @@ impl Model {
         self.doubts_words = true;
     }
 
+    /// The home follows another one that is lost.
+    pub fn doubt_bytes(&mut self, gid: Gid, slot: Slot) {
+        self.locks.retain(|name, _| extent_of_name(name) != Some((gid, slot)));
+        self.doubts_bytes.insert((gid, slot));
+    }
+
     /// Records a claim for a lock.
     pub fn on_asked(&mut self, name: &str, who: Claimant, mode: Mode, until_ms: Option<u64>) {
-        let is_orphan = self.doubts_words && extent_of_name(name).is_none();
+        let is_orphan = match extent_of_name(name) {
+            Some(extent) => self.doubts_bytes.contains(&extent),
+            None => self.doubts_words,
+        };
         let seen = self.locks.entry(name.to_owned()).or_insert_with(|| Seen { is_orphan, ..Seen::default() });
         seen.queue.push((who, mode, until_ms));
     }

@@ -9,6 +9,7 @@ use hanare_home::{Bytes, Input, Memory, Output, PageVectors, SyncOutput, Waiter}
 use hanare_protocol::id::{ClientId, Rights, User};
 use hanare_protocol::lock::{Claimant, Recalled};
 use hanare_protocol::name::{extent_of_name, name_of_byte};
+use hanare_protocol::wire::copies::CopiedExtent;
 use hanare_protocol::wire::sync::{LeaseWish, Party, SyncAddress, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result as Outcome};
 use std::collections::{BTreeMap, BTreeSet};
@@ -279,6 +280,15 @@ impl Cluster {
         let Some(other) = self.believer(name).map(|other| format!("{other:?}")) else { return Ok(()) };
         self.count("grants beside holders of a life before");
         check(abandoned, || format!("lock '{name}' is granted as if nobody had it, and another life granted it to {other}"))
+    }
+
+    /// A node may be the home of an extent from here on: `follows` where the one before is lost, and programs may have locks from that.
+    pub(in crate::cluster) fn judge_home(&mut self, at: ProcessLife, extent: CopiedExtent, follows: bool) {
+        let slot = self.process(at).and_then(|process| process.served.home_slot(extent));
+        if let Some(slot) = slot.filter(|_| follows) {
+            self.locks_at(at).model.doubt_bytes(extent.gid, slot);
+            self.count("homes that doubt locks at bytes");
+        }
     }
 
     /// A connection ended for the home.
