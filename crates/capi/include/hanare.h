@@ -1686,7 +1686,7 @@ typedef struct hanare_value {
  *
  * done       gets 1 for each key that has its value, and 0 where there was no room; may be NULL. Of a batch that is
  *            longer than the store, some keys find none.
- * Cost       on this host up to four messages for each 256 keys; else five to eight, and five where keys leave.
+ * Cost       on this host up to four messages for each 256 keys; else five to eight, and five more where keys leave.
  * Return     how many have their values. Errors: as hanare_store_put, but HEAP_FULL. What was put before an error is there.
  */
 int hanare_store_put_many(hanare_store *store, const hanare_key *keys, const hanare_value *values, size_t count, uint64_t ttl_ms, int *done);
@@ -1710,7 +1710,7 @@ int hanare_store_expire(hanare_store *store, hanare_key key, uint64_t ttl_ms);
 /* Tells in how many milliseconds a key ends; HANARE_FOREVER where it has no end. Return: 1, or 0 where there is no such key. */
 int hanare_store_ttl(hanare_store *store, hanare_key key, uint64_t *ttl_ms);
 
-/* Tells the stamp of a key's value: two different values of a key have different ones. The stamp of a key that is not there is 0.
+/* Tells the stamp of a key's value: two different values of a key have different ones, but for one chance in 2^32. The stamp of a key that is not there is 0.
  * Return: 1, or 0 where there is no such key. No use of the key. */
 int hanare_store_stamp(hanare_store *store, hanare_key key, uint64_t *stamp);
 

@@ -49,6 +49,7 @@ def _runtime(library: str | None) -> ctypes.CDLL:
         runtime.cudaHostRegister.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint]
         runtime.cudaHostUnregister.argtypes = [ctypes.c_void_p]
         runtime.cudaGetDeviceCount.argtypes = [ctypes.POINTER(ctypes.c_int)]
+        runtime.cudaGetLastError.argtypes = []
         runtime.cudaGetErrorString.argtypes, runtime.cudaGetErrorString.restype = [ctypes.c_int], ctypes.c_char_p
     except AttributeError as odd:
         raise System(f"the library '{runtime._name}' is no CUDA runtime: {odd}") from None
@@ -60,14 +61,16 @@ def _runtime(library: str | None) -> ctypes.CDLL:
 
 
 def _reason(runtime: ctypes.CDLL, code: int) -> str:
+    # The runtime keeps the error for the next look at it, which is another library's otherwise.
+    runtime.cudaGetLastError()
     told: bytes | None = runtime.cudaGetErrorString(code)
     return f"{(told or b'an error without a name').decode(errors='replace')} ({code})"
 
 
 def _let_go(runtime: ctypes.CDLL, address: int, process: int, memory: Any) -> None:
     """Unregister memory, which `memory` keeps until then. A child made by fork has nothing registered."""
-    if process == os.getpid():
-        runtime.cudaHostUnregister(address)
+    if process == os.getpid() and runtime.cudaHostUnregister(address) != 0:
+        runtime.cudaGetLastError()
     del memory
 
 

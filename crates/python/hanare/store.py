@@ -165,7 +165,7 @@ class Store(TableHandle[_hanare.Store]):
     # Watching.
 
     def stamp(self, key: Any) -> int:
-        """Return the stamp of a key's value: two different values have different ones. 0 where the key is not there. No use of the key."""
+        """Return the stamp of a key's value: two different values have different ones, but for one chance in 2^32. 0 where the key is not there. No use of the key."""
         return self._here().stamp(key)
 
     def watch(self, key: Any, *, since: int | None = None, deadline: float | None = None) -> int | None:

@@ -20,15 +20,16 @@ from hanare import errors
 RUNTIME = r"""
 #include <stddef.h>
 static struct { void *at; size_t len; } ranges[16];
-int registered, unregistered, refused, devices = 1, flags_seen;
-int cudaGetDeviceCount(int *count) { *count = devices; return devices < 0 ? 100 : 0; }
+int registered, unregistered, refused, devices = 1, flags_seen, last;
+int cudaGetLastError(void) { int kept = last; last = 0; return kept; }
+int cudaGetDeviceCount(int *count) { *count = devices; return devices < 0 ? last = 100 : 0; }
 const char *cudaGetErrorString(int code) { return code == 712 ? "part is registered already" : code == 100 ? "no device is detected" : 0; }
 int cudaHostRegister(void *at, size_t len, unsigned flags)
 {
     flags_seen = (int)flags;
     for (int i = 0; i < 16; i++)
         if (ranges[i].len && (char *)at < (char *)ranges[i].at + ranges[i].len && (char *)ranges[i].at < (char *)at + len)
-            return refused++, 712;
+            return refused++, last = 712;
     for (int i = 0; i < 16; i++)
         if (!ranges[i].len)
             return ranges[i].at = at, ranges[i].len = len, registered++, 0;

@@ -7,6 +7,7 @@ use super::Store;
 use super::many::{Item, SOME};
 use super::room::Room;
 use super::steps::Step;
+use super::update::Change;
 use crate::Fault;
 use crate::blocks::LooseBlocks;
 use crate::bucket::{At, Entry, Value, rounded};
@@ -58,7 +59,7 @@ impl Store {
     /// Puts values by keys. Returns true for each that was put, and false where there was no room. Of a batch that is longer than the store,
     /// some keys find none. Of a key that stands twice, the later value stays.
     ///
-    /// **Cost**: on this host up to four messages for each 256 keys. Elsewhere five to eight, and five where keys leave. A store of more than
+    /// **Cost**: on this host up to four messages for each 256 keys. Elsewhere five to eight, and five more where keys leave. A store of more than
     /// 64 MiB has several heaps, each of which takes a message. **Errors**: as for [`Store::put`]; what was put before an error is there.
     pub fn put_many(&self, items: &[Item<'_>], ttl: Option<Duration>) -> Result<Vec<bool>> {
         self.put_each(items, ttl, false)
@@ -72,10 +73,15 @@ impl Store {
     fn put_each(&self, items: &[Item<'_>], ttl: Option<Duration>, only_new: bool) -> Result<Vec<bool>> {
         let expires = ttl.map_or(0, |ttl| after_ms(now_ms(), ttl));
         let alone = |item: &Item<'_>| {
-            if only_new && self.contains(item.key)? {
-                return Ok(true);
-            }
-            match self.put(item.key, item.kind, item.bytes, ttl) {
+            let Item { key, kind, bytes, .. } = *item;
+            let put = self.update(key, false, |found| match found {
+                Some(_) if only_new => Ok((Change::Keep, ())),
+                found => {
+                    let times = Times { expires, pinned: found.map_or(0, |found| found.times.pinned) };
+                    Ok((Change::Set { kind, bytes: bytes.into(), times }, ()))
+                }
+            });
+            match put {
                 Ok(()) => Ok(true),
                 Err(Error::HeapFull { .. }) => Ok(false),
                 Err(error) => Err(error),
@@ -86,7 +92,8 @@ impl Store {
         items.iter().zip(done).map(|(item, done)| done.map_or_else(|| alone(item), Ok)).collect()
     }
 
-    /// Removes keys. Returns true for each that was there. **Cost**: as for [`Store::put_many`].
+    /// Removes keys. Returns true for each that was there. Where a node's answer is lost, a key that this call removed may count as one that was
+    /// not there. **Cost**: as for [`Store::put_many`].
     pub fn remove_many(&self, keys: &[Key<'_>]) -> Result<Vec<bool>> {
         let wishes: Vec<_> = keys.iter().map(|key| Wish { key, put: None, only_new: false }).collect();
         let done = self.change_many(&wishes)?;
@@ -191,7 +198,10 @@ impl Store {
                 break Ok(());
             }
             room.keys = lacking.len();
+            let before = room.freed;
             match self.make_room_for(table, lacking.iter().sum(), &mut room, loose) {
+                // The table is another one by now: nothing leaves this one.
+                Ok(()) if room.freed == before => break Err(Fault::Moved),
                 Ok(()) => {}
                 Err(Error::HeapFull { .. }) => break Ok(()),
                 Err(error) => break Err(error.into()),

@@ -66,9 +66,10 @@ impl Table {
             }
         }
         let begun = if self.is_here { None } else { Some(Instant::now()) };
-        // Before the swaps no block is linked. One node does all of them or none.
+        // Before the swaps no block is linked. One node does a list of them whole or not.
+        let is_whole = ready.len() == 1 || self.is_at_one_node() && !self.swaps_singly();
         let put = self.put_many(&ready).map_err(|error| (error, true));
-        let swapped = match put.and_then(|()| self.swap_many(&ready).map_err(|error| (error, self.is_at_one_node()))) {
+        let swapped = match put.and_then(|()| self.swap_many(&ready).map_err(|error| (error, is_whole))) {
             Ok(swapped) => swapped,
             // The next look asks for the grants of today.
             Err((Error::GrantRefused { .. }, true)) => vec![false; ready.len()],
@@ -109,13 +110,17 @@ impl Table {
         })
     }
 
+    /// True if words are swapped one by one. A swap that is sent again to bytes with copies counts once. A list of swaps may not.
+    fn swaps_singly(&self) -> bool {
+        self.is_here || self.words.copies() > 1
+    }
+
     /// Swaps words, and sets the marks of those that were swapped, or of all where that is one message. True for each word that was swapped.
     fn swap_many(&self, ready: &[Ready<'_>]) -> Result<Vec<bool>> {
         if ready.is_empty() {
             return Ok(Vec::new());
         }
-        // A swap that is sent again to bytes with copies counts once. A list of swaps may not.
-        if self.is_here || self.words.copies() > 1 {
+        if self.swaps_singly() {
             let swap = |step: &Ready<'_>| {
                 let (old, fresh) = step.words;
                 let is_first = self.words.compare_and_swap_word(self.offset(step.number), old.0, fresh.0)? == old.0;

@@ -20,7 +20,8 @@ const LOOK: Duration = Duration::from_secs(2);
 /// Longest wait while a sweep copies the table, whose words do not change any more.
 const SWEPT_LOOK: Duration = Duration::from_millis(20);
 
-/// A key's value as it was at a moment. Two different values of a key have different stamps, but for one chance in 2^63.
+/// A key's value as it was at a moment. Two different values of a key have different stamps, but for one chance in 2^63; one in 2^32 for
+/// values with a block of their own, if the same block was taken again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp(pub u64);
 
@@ -93,8 +94,11 @@ impl Store {
                 Err(error) => self.dict.unless_moved(&table, error)?,
             }
             if looked.elapsed() >= LOOK {
-                self.dict.check_there()?;
-                looked = Instant::now();
+                match self.dict.check_there() {
+                    // Names are away for a while; the store's bytes are there.
+                    Err(Error::NoCoordinator { .. }) | Ok(()) => looked = Instant::now(),
+                    Err(error) => return Err(error),
+                }
             }
         }
     }

@@ -64,7 +64,8 @@ impl ControlLoop {
         let Some(reigns) = &mut self.reigns else { return };
         let Some(engine) = reigns.keepers.engine() else { return };
         tracing::warn!("this keeper leads from here on (term {})", reign.term);
-        let coordination = Coordination::begin_reign(reigns.settings.clone(), engine.clone(), now_ms);
+        let mut coordination = Coordination::begin_reign(reigns.settings.clone(), engine.clone(), now_ms);
+        coordination.set_keepers(reigns.keepers.disks());
         // Before the first reign of all nobody was home.
         let pause_ms = if coordination.began_again() { LEASE_MS } else { 0 };
         (reigns.reign, reigns.names_at_ms) = (Some(reign), Some(now_ms.saturating_add(pause_ms)));

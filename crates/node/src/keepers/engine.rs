@@ -329,16 +329,18 @@ impl Engine {
         Some(AskedRound { number, ballot })
     }
 
-    /// A keeper that leads asks if this one has promised anything to a later leader. Returns the number of its round if not.
-    pub fn answer_round(&mut self, from: u64, asked: AskedRound) -> Option<u64> {
+    /// A keeper that leads asks if this one has promised anything to a later leader. Returns true if not.
+    pub fn answer_round(&mut self, from: u64, asked: AskedRound) -> bool {
         self.heard_ms.insert(from, self.now_ms);
-        (asked.ballot.pid == from && self.paxos.get_promise() <= asked.ballot).then_some(asked.number)
+        asked.ballot.pid == from && self.paxos.get_promise() <= asked.ballot
     }
 
-    /// A keeper has promised nothing to a later leader, when this one asked.
-    pub fn on_no_other(&mut self, from: u64, round: u64) {
+    /// A keeper had promised nothing to a later leader, when this one asked. A process before this one asked by another ballot.
+    pub fn on_no_other(&mut self, from: u64, asked: AskedRound) {
         self.heard_ms.insert(from, self.now_ms);
-        self.rounds.on_no_other(from, round, self.keepers);
+        if self.ballot() == Some(asked.ballot) {
+            self.rounds.on_no_other(from, asked.number, self.keepers);
+        }
         if let Some(ours) = &mut self.ours {
             ours.settle(self.rounds.proved(), self.now_ms);
         }

@@ -15,7 +15,7 @@ use hanare_protocol::limits::KEEPER_UNKNOWN_COUNT_MAX;
 use hanare_protocol::wire::control::KeeperStatus;
 use hanare_protocol::wire::greeting::Role;
 use rustix::event::epoll::EventFlags;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,6 +63,8 @@ pub(crate) struct Keepers {
     store: SharedStore,
     /// Present once the names of all disks are known.
     engine: Option<SharedEngine>,
+    /// The others that have written this disk's name down.
+    met_by: BTreeSet<u64>,
     others: BTreeMap<u64, Other>,
     links: HashMap<u64, KeeperLink>,
     keys: Keys,
@@ -94,6 +96,7 @@ impl Keepers {
             me,
             store,
             engine: None,
+            met_by: BTreeSet::new(),
             others,
             links: HashMap::new(),
             keys,
@@ -111,7 +114,8 @@ impl Keepers {
         let count = self.others.len() as u64 + 1;
         let mut store = self.store.lock();
         let disks = store.disks();
-        let is_known = disks.has_begun || disks.others.len() == self.others.len();
+        // Of a disk that nobody else knows, another one may have the place.
+        let is_known = disks.has_begun || [disks.others.len(), self.met_by.len()] == [self.others.len(); 2];
         if self.engine.is_none() && is_known && !disks.lost.contains(&disks.own) {
             store.has_begun();
             drop(store);
@@ -181,14 +185,16 @@ impl Keepers {
         }
         if self.engine.is_none() && now_ms >= self.complain_at_ms {
             self.complain_at_ms = now_ms.saturating_add(COMPLAIN_MS);
-            let known = self.store.lock().disks().others.clone();
+            let known = &self.met_by;
             let unknown: Vec<&str> = self
                 .others
                 .iter()
-                .filter(|(number, _)| !known.contains_key(number))
+                .filter(|(number, _)| !known.contains(number))
                 .map(|(_, other)| other.address.as_str())
                 .collect();
-            tracing::warn!("this keeper waits for {}: at their first start all must be there", unknown.join(", "));
+            if !unknown.is_empty() {
+                tracing::warn!("this keeper waits for {}: at their first start all must be there", unknown.join(", "));
+            }
         }
     }
 
@@ -288,6 +294,7 @@ impl Keepers {
                     let _ = link.link.send(&Said::Refused(reason.clone()));
                     return Err(format!("it was refused: {reason}"));
                 }
+                link.link.send(&Said::Met).map_err(|error| error.to_string())?;
                 let way = Way::From(Some(hello.number));
                 // The keeper's connection before this one is over: what it still says there is not heard.
                 self.links.values_mut().filter(|link| link.way == way).for_each(|link| link.way = Way::From(None));
@@ -302,13 +309,19 @@ impl Keepers {
                 _ => Ok(()),
             },
             (Way::From(Some(number)), Said::Round(asked)) => {
-                let answer = self.engine.as_ref().and_then(|engine| engine.lock().answer_round(number, asked));
-                // One that does not leave is asked for again.
-                answer.into_iter().for_each(|round| drop(self.say(number, &Said::NoOther(round))));
+                if self.engine.as_ref().is_some_and(|engine| engine.lock().answer_round(number, asked)) {
+                    // One that does not leave is asked for again.
+                    let _ = self.say(number, &Said::NoOther(asked));
+                }
                 Ok(())
             }
-            (Way::From(Some(number)), Said::NoOther(round)) => {
-                self.engine.iter().for_each(|engine| engine.lock().on_no_other(number, round));
+            (Way::From(Some(number)), Said::NoOther(asked)) => {
+                self.engine.iter().for_each(|engine| engine.lock().on_no_other(number, asked));
+                Ok(())
+            }
+            (Way::To(number), Said::Met) => {
+                self.met_by.insert(number);
+                self.begin(now_ms);
                 Ok(())
             }
             (Way::To(number), Said::Refused(reason)) => {

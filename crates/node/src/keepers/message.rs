@@ -8,14 +8,16 @@ use serde::{Deserialize, Serialize};
 pub(super) enum Said {
     /// The keeper that connected.
     Hello(KeeperHello),
+    /// The answer to a hello: the disk's name is written down.
+    Met,
     /// The answer to a hello that does not fit: why the connection ends.
     Refused(String),
     /// A message of the engine.
     Engine(Box<KeeperMessage>),
     /// The keeper that leads asks if another one is elected.
     Round(AskedRound),
-    /// The answer: the keeper has promised nothing to a later leader when it was asked for that round.
-    NoOther(u64),
+    /// The answer: the keeper had promised nothing to a later leader when it was asked that.
+    NoOther(AskedRound),
 }
 
 /// A keeper, as it says who it is.

@@ -214,11 +214,12 @@ impl Pool {
         match self.links.get_mut(&(to, from)).and_then(VecDeque::pop_front).filter(|_| is_known) {
             Some(Said::Engine(message)) => assert!(engine.receive(from, *message)),
             Some(Said::Round(asked)) => {
-                let answer = engine.answer_round(from, asked);
-                answer.into_iter().for_each(|round| self.say(from, to, Said::NoOther(round)));
+                if engine.answer_round(from, asked) {
+                    self.say(from, to, Said::NoOther(asked));
+                }
             }
-            Some(Said::NoOther(round)) => engine.on_no_other(from, round),
-            Some(Said::Hello(_) | Said::Refused(_)) | None => {}
+            Some(Said::NoOther(asked)) => engine.on_no_other(from, asked),
+            Some(Said::Hello(_) | Said::Met | Said::Refused(_)) | None => {}
         }
     }
 
