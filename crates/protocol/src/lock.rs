@@ -48,6 +48,7 @@
 //! holder may give it back and wait for a *condition* of it: see [`conditions`].
 
 pub mod conditions;
+mod doubted;
 pub mod lease;
 mod line;
 mod listing;
@@ -60,11 +61,10 @@ pub use listing::Listed;
 pub use recalls::{RecallDue, RecallTimes};
 
 use crate::error::{Error, Result};
-use crate::id::{Gid, Slot};
 use crate::limits::{CLAIM_COUNT_MAX, LEASED_LOCK_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LOCK_COUNT_MAX};
-use crate::name::extent_of_name;
 use crate::table::Row;
 use conditions::Sleepers;
+use doubted::Doubted;
 pub(crate) use line::one_less;
 use serde::{Deserialize, Serialize};
 use state::{Lock, Parting, State};
@@ -220,26 +220,6 @@ pub enum RecallStep {
     End(Claimant),
 }
 
-/// The locks of which a home cannot know if anybody holds them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Doubted {
-    /// Those at names.
-    names: bool,
-    /// Those at bytes.
-    bytes: bool,
-    /// Those at bytes of these extents, whose homes are lost.
-    extents: BTreeSet<(Gid, Slot)>,
-}
-
-impl Doubted {
-    fn has(&self, name: &str) -> bool {
-        match extent_of_name(name) {
-            Some(extent) => self.bytes || self.extents.contains(&extent),
-            None => self.names,
-        }
-    }
-}
-
 /// The locks of a home.
 ///
 /// A lock is made when it is taken first. Those that were abandoned are forgotten when there are too many, the oldest first. Their next
@@ -275,30 +255,6 @@ impl Locks {
     /// No lock is known, at a home that began again: clients may have some from before.
     pub fn after_another_life() -> Locks {
         Locks { known: Some(BTreeSet::new()), doubted: Doubted { names: true, ..Doubted::default() }, ..Locks::default() }
-    }
-
-    /// Another home had the locks at names: clients may have some from that one.
-    pub fn doubt_words(&mut self) {
-        self.known.get_or_insert_default().retain(|name| extent_of_name(name).is_some());
-        self.doubted.names = true;
-    }
-
-    /// The home of an extent is lost, and the home here follows it: clients may have locks at its bytes from that one.
-    pub fn doubt_bytes(&mut self, gid: Gid, slot: Slot) {
-        self.known.get_or_insert_default().retain(|name| extent_of_name(name) != Some((gid, slot)));
-        self.doubted.extents.insert((gid, slot));
-    }
-
-    /// Extents are no more, but for those that are there.
-    pub fn on_freed(&mut self, is_there: impl Fn(Gid, Slot) -> bool) {
-        self.doubted.extents.retain(|(gid, slot)| is_there(*gid, *slot));
-    }
-
-    /// Regions have their bytes from a life before this one: so clients may have locks at their bytes, too.
-    pub fn with_bytes_of_another_life(self) -> Locks {
-        let known = Some(self.known.unwrap_or_default());
-        let doubted = Doubted { bytes: true, ..self.doubted };
-        Locks { known, doubted, ..self }
     }
 
     /// Number of locks that are held, waited for or abandoned.

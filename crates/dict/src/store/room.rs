@@ -41,7 +41,7 @@ pub struct Room {
     words: u64,
     /// Buckets that were looked at, and bytes that left.
     looks: usize,
-    freed: u64,
+    pub(super) freed: u64,
 }
 
 /// A word whose keys may leave.

@@ -3,7 +3,7 @@
 //! OmniPaxos elects a leader and orders entries; it has no clock, socket or file. Its leader's connection to a majority is checked by
 //! heartbeats. A wrong message may make it panic. Then it begins again from the store, as after the keeper's death.
 
-use super::entry::LogEntry;
+use super::entry::{LogEntry, lost_disks};
 use super::store::SharedStore;
 use hanare_memory::vital;
 use hanare_protocol::Result;
@@ -45,7 +45,7 @@ pub(crate) type KeeperMessage = Message<LogEntry>;
 enum Pass {
     /// Its batch has that number.
     Batch(u64),
-    /// It had no records: a round proves that this keeper still leads.
+    /// Without records: a round proves that this keeper still leads.
     Round(u64),
 }
 
@@ -222,9 +222,7 @@ impl Engine {
             Read::Decided(LogEntry(batch)) => {
                 self.read = self.read.saturating_add(1);
                 let counts = self.history.read(&batch);
-                if counts {
-                    self.lost_disks.extend(lost_disks(&batch.records));
-                }
+                self.lost_disks.extend(lost_disks(&batch.records));
                 if let Some(ours) = self.ours.as_mut().filter(|ours| counts && ours.reign == batch.reign) {
                     ours.decided = batch.number.saturating_add(1);
                     ours.settle(self.rounds.proved(), self.now_ms);
@@ -360,10 +358,6 @@ impl Engine {
     pub fn is_failing(&self) -> bool {
         self.is_failing
     }
-}
-
-fn lost_disks(records: &[Record]) -> impl Iterator<Item = u128> {
-    records.iter().filter_map(|record| if let Record::DiskReplaced { disk } = record { Some(*disk) } else { None })
 }
 
 /// True if the message names no keeper that there is not: the engine would look for its place in tables.

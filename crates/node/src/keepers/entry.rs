@@ -1,6 +1,6 @@
 //! Entries of the common log, and what stands for those that it no longer has.
 
-use hanare_protocol::coordinator::{Batch, History};
+use hanare_protocol::coordinator::{Batch, History, Record};
 use omnipaxos::storage::{Entry, Snapshot};
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +10,11 @@ pub(crate) struct LogEntry(pub Batch);
 
 impl Entry for LogEntry {
     type Snapshot = LogSnapshot;
+}
+
+/// Disks that are lost by these records.
+pub(super) fn lost_disks(records: &[Record]) -> impl Iterator<Item = u128> {
+    records.iter().filter_map(|record| if let Record::DiskReplaced { disk } = record { Some(*disk) } else { None })
 }
 
 /// A snapshot of the log: the history of the first entries, and entries behind those, as they were put together. Of entries in the middle of

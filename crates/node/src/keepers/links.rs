@@ -114,7 +114,7 @@ impl Keepers {
         let count = self.others.len() as u64 + 1;
         let mut store = self.store.lock();
         let disks = store.disks();
-        // Of a disk that nobody else knows, another one may have the place.
+        // Another disk may have the place of one that nobody else knows.
         let is_known = disks.has_begun || [disks.others.len(), self.met_by.len()] == [self.others.len(); 2];
         if self.engine.is_none() && is_known && !disks.lost.contains(&disks.own) {
             store.has_begun();
@@ -310,7 +310,7 @@ impl Keepers {
             },
             (Way::From(Some(number)), Said::Round(asked)) => {
                 if self.engine.as_ref().is_some_and(|engine| engine.lock().answer_round(number, asked)) {
-                    // One that does not leave is asked for again.
+                    // The other keeper asks again for an answer that does not leave.
                     let _ = self.say(number, &Said::NoOther(asked));
                 }
                 Ok(())

@@ -37,7 +37,7 @@ pub(crate) struct Disks {
     pub others: BTreeMap<u64, u128>,
     /// Names of disks that are lost. Their places are free for others.
     pub lost: BTreeSet<u128>,
-    /// This keeper has taken part. It goes on without a disk that is lost and has no follower yet.
+    /// True once this keeper has taken part: it goes on without a disk that is lost and has no follower yet.
     pub has_begun: bool,
 }
 
@@ -158,7 +158,7 @@ impl Store {
         self.has_disks = true;
     }
 
-    /// This keeper takes part from here on.
+    /// Notes that this keeper takes part from here on.
     pub fn has_begun(&mut self) {
         self.has_disks |= !std::mem::replace(&mut self.disks.has_begun, true);
     }

@@ -43,6 +43,8 @@ struct Keeper {
     name: u128,
     /// Disks of others that it takes for lost, as its file has it.
     lost: BTreeSet<u128>,
+    /// The disks of the others, as its file has them.
+    known: BTreeMap<u64, u128>,
     engine: Option<Engine>,
     is_stopped: bool,
     reign: Option<Reign>,
@@ -72,9 +74,9 @@ fn marks_of(records: &[Record]) -> BTreeSet<u64> {
 impl Pool {
     fn new(seed: u64) -> Pool {
         let keeper = |number| {
-            let (waiting, reign, lost) = Default::default();
+            let (waiting, reign, lost, known) = Default::default();
             let name = u128::from(number);
-            (number, Keeper { disk: Disk::new(), name, lost, engine: None, is_stopped: false, reign, waiting })
+            (number, Keeper { disk: Disk::new(), name, lost, known, engine: None, is_stopped: false, reign, waiting })
         };
         let (links, answered, reigns, lost) = Default::default();
         let keepers = (1..=COUNT).map(keeper).collect();
@@ -118,7 +120,8 @@ impl Pool {
         let keeper = self.keepers.get_mut(&number).unwrap();
         self.lost = Some((number, keeper.name));
         // Names of one keeper's disks are equal modulo 100.
-        (keeper.disk, keeper.name, keeper.lost) = (Disk::new(), keeper.name + 100, BTreeSet::new());
+        (keeper.disk, keeper.name) = (Disk::new(), keeper.name + 100);
+        (keeper.lost, keeper.known) = Default::default();
         self.start(number);
     }
 
@@ -130,10 +133,10 @@ impl Pool {
         (is_new && self.chance(20)).then_some(Record::DiskReplaced { disk })
     }
 
-    /// True if the next disk has what was answered before it took the place of the lost one, and more.
+    /// True if all keepers have read that the lost disk is replaced. A keeper that has not is not heard by the next disk's keeper as its leader.
     fn is_replaced(&self) -> bool {
-        let Some((number, disk)) = self.lost else { return true };
-        self.keepers[&number].engine.as_ref().is_some_and(|engine| engine.lost_disks().contains(&disk))
+        let Some((_, disk)) = self.lost else { return true };
+        self.keepers.values().all(|keeper| keeper.lost.contains(&disk))
     }
 
     /// A connection breaks, and is made anew.
@@ -170,11 +173,9 @@ impl Pool {
             keeper.waiting.push_back((engine.append(Vec::new(), false), Pass::Nothing(last)));
         }
         let messages = engine.take_messages();
-        let has_read = engine.read_decided();
+        engine.read_decided();
         let free: Vec<u64> = engine.lost_disks().difference(&keeper.lost).map(|disk| (disk % 100) as u64).collect();
-        if has_read {
-            keeper.lost.extend(engine.lost_disks());
-        }
+        keeper.lost.extend(engine.lost_disks());
         let committed = engine.committed();
         let asked = engine.ask_round();
         while let Some((_, pass)) = keeper.waiting.pop_front_if(|(batch, _)| *batch <= committed) {
@@ -209,8 +210,12 @@ impl Pool {
         let name = self.keepers[&from].name;
         let Some(keeper) = self.keepers.get_mut(&to).filter(|keeper| !keeper.is_stopped) else { return };
         let Some(engine) = &mut keeper.engine else { return };
-        // The disks of that keeper before this one are lost, as the receiver knows, or it does not hear it.
-        let is_known = (1..name / 100 + 1).all(|before| keeper.lost.contains(&(name - before * 100)));
+        // A keeper takes the first disk that it meets, and another one where that is lost, as it knows.
+        let known = keeper.known.entry(from).or_insert(name);
+        if keeper.lost.contains(known) {
+            *known = name;
+        }
+        let is_known = *known == name;
         match self.links.get_mut(&(to, from)).and_then(VecDeque::pop_front).filter(|_| is_known) {
             Some(Said::Engine(message)) => assert!(engine.receive(from, *message)),
             Some(Said::Round(asked)) => {
@@ -299,7 +304,7 @@ fn a_lost_disk_costs_nothing_that_was_answered_whoever_dies_meanwhile() {
         for _ in 0..1500 {
             pool.step();
             let number = pool.draw(COUNT) + 1;
-            if pool.chance(60) {
+            if pool.chance(30) && pool.is_replaced() {
                 pool.kill(number);
             }
             if pool.chance(10) && pool.keepers[&number].engine.is_none() {

@@ -4,7 +4,7 @@
 //! before the round began: a later leader needs promises of a majority, and one of those who said no would be among them. So all that the
 //! leader decided before the round may be told.
 //!
-//! One round is under way at a time. Decisions of that time wait for the next one.
+//! A keeper has a single round under way. Decisions of that time wait for the next one.
 //!
 //! **Source**: reads without a write of Raft [Ongaro 2014, §6.4].
 
@@ -53,7 +53,7 @@ impl LeaderRounds {
         Some(self.last)
     }
 
-    /// One of so many keepers has promised nothing to a later leader.
+    /// A keeper, of this number of them, has promised nothing to a later leader.
     pub fn on_no_other(&mut self, from: u64, round: u64, keepers: u64) {
         let Some(open) = self.open.as_mut().filter(|_| round == self.last) else { return };
         open.heard.insert(from);

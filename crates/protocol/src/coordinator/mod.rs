@@ -70,14 +70,14 @@ pub mod tables {
 use crate::error::{Error, Result};
 use crate::id::{Epoch, Gid, JobId, NodeId, Rank};
 use crate::limits;
-use crate::wire::control::{Answer, FromNode, Order, Request, ToNode};
+use crate::wire::control::{Answer, FromNode, Request, ToNode};
 use asks::{ReceivedRequests, RequestArrival, Task};
 use holders::CopiedExtents;
 use join::Going;
 use journal::Ledger;
 use naming::Growth;
 use orders::GivenOrders;
-use ranks::{GoneRank, Ranks};
+use ranks::Ranks;
 use rebalance::ExtentMoves;
 use removals::Removals;
 use roster::Roster;
@@ -483,20 +483,6 @@ impl Coordinator {
         if self.ledger.nodes.get(&node).is_some_and(|record| record.incarnation == key.incarnation) {
             self.send(node, ToNode::Reply { request: key.request, result });
         }
-    }
-
-    /// Gives an order to a member.
-    fn order(&mut self, now_ms: u64, node: NodeId, what: Order) -> u64 {
-        let epoch = self.epoch(node);
-        let (order, message) = self.orders.give(now_ms, node, epoch, what);
-        self.send(node, message);
-        order
-    }
-
-    /// Reports ranks that are gone.
-    fn rank_gone(&mut self, gone: impl IntoIterator<Item = GoneRank>, reason: &str, died: bool) {
-        let report = |GoneRank { job, rank, ranks }| Output::JobRankGone { job, rank, ranks, reason: reason.to_owned(), died };
-        self.outputs.extend(gone.into_iter().map(report));
     }
 }
 

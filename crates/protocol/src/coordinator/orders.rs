@@ -2,6 +2,7 @@
 //!
 //! A number holds the coordinator's life in its upper bits, so a restarted coordinator never reuses one and needs no record of any.
 
+use super::Coordinator;
 use crate::id::{Epoch, Gid, NodeId, Slot};
 use crate::limits::REPEAT_MS;
 use crate::wire::control::{Order, ToNode};
@@ -91,6 +92,16 @@ impl GivenOrders {
     /// When the next repetition is due.
     pub fn deadline(&self) -> Option<u64> {
         self.pending.values().map(|pending| pending.sent_ms.saturating_add(REPEAT_MS)).min()
+    }
+}
+
+impl Coordinator {
+    /// Gives an order to a member.
+    pub(super) fn order(&mut self, now_ms: u64, node: NodeId, what: Order) -> u64 {
+        let epoch = self.epoch(node);
+        let (order, message) = self.orders.give(now_ms, node, epoch, what);
+        self.send(node, message);
+        order
     }
 }
 

@@ -1,5 +1,6 @@
 //! Ranks of jobs on each node, so that a node's end, or a client's, becomes a rank's.
 
+use super::{Coordinator, Output};
 use crate::id::{ClientId, JobId, JobRank, NodeId, Rank};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,6 +60,14 @@ impl Ranks {
             !clients.here.is_empty()
         });
         gone
+    }
+}
+
+impl Coordinator {
+    /// Reports ranks that are gone.
+    pub(super) fn rank_gone(&mut self, gone: impl IntoIterator<Item = GoneRank>, reason: &str, died: bool) {
+        let report = |GoneRank { job, rank, ranks }| Output::JobRankGone { job, rank, ranks, reason: reason.to_owned(), died };
+        self.outputs.extend(gone.into_iter().map(report));
     }
 }
 

@@ -10,6 +10,8 @@
 //! | the next number of today's reign | yes |
 //! | of an earlier reign, or another number | no |
 //!
+//! A void batch counts in one thing alone: a keeper's disk that is lost by it is lost.
+//!
 //! Readers that read the same log judge alike, because nothing else goes into their judgement.
 //!
 //! **Source**: the rule is that of terms in Raft's log [Ongaro & Ousterhout 2014, §5.3], for a log that forwards appends.
@@ -56,12 +58,15 @@ impl History {
     pub fn read(&mut self, batch: &Batch) -> bool {
         let begins = batch.reign > self.reign && batch.number == 0;
         let continues = batch.reign == self.reign && batch.number == self.next;
+        let is_of_disks = |record: &Record| matches!(record, Record::DiskReplaced { .. });
         if !begins && !continues {
+            // A disk that an operator gave up is lost, whoever wrote that down.
+            self.records.extend(batch.records.iter().filter(|record| is_of_disks(record)).cloned());
             return false;
         }
         (self.reign, self.next) = (batch.reign, batch.number.saturating_add(1));
         if batch.is_whole {
-            self.records.clear();
+            self.records.retain(is_of_disks);
         }
         self.records.extend_from_slice(&batch.records);
         true
@@ -122,6 +127,16 @@ mod tests {
         let late = Batch { is_whole: true, ..batch(1, 4) };
         let (history, counts) = read(&[batch(1, 0), batch(2, 0), batch(2, 1), late]);
         assert!(!counts[3] && history.records() == batch(2, 1).records, "a void one replaces nothing");
+    }
+
+    #[test]
+    fn a_lost_disk_stays_lost_in_void_batches_and_behind_whole_ones() {
+        let lost = Record::DiskReplaced { disk: 7 };
+        let void = Batch { records: vec![batch(1, 5).records[0].clone(), lost.clone()], ..batch(1, 5) };
+        let whole = Batch { is_whole: true, ..batch(2, 1) };
+        let (history, counts) = read(&[batch(1, 0), void, batch(2, 0), whole]);
+        assert_eq!(counts, [true, false, true, true]);
+        assert_eq!(history.records(), [lost, batch(2, 1).records[0].clone()]);
     }
 
     /// Three leaders, one after another; each appends up to `COUNT` batches. The log has any of them in any order.

@@ -1,6 +1,7 @@
 //! The rules of locks, beside plain ones.
 
 use super::*;
+use crate::id::{Gid, Slot};
 use crate::name::name_of_byte;
 use crate::table;
 use proptest::prelude::*;

@@ -6,6 +6,7 @@ use crate::harness::due;
 use hanare_home::{CopyInput, Input, PageInput};
 use hanare_protocol::error::Error;
 use hanare_protocol::page::membership::Over;
+use hanare_protocol::wire::control::NodeAddress;
 use hanare_protocol::wire::copies::ToHolder;
 
 impl Cluster {
@@ -138,11 +139,8 @@ impl Cluster {
                     self.tell((node, life), Input::Member(true))?;
                 }
                 member::Output::Holder { extent, nodes, message } => {
-                    let before = process.served.home_slot(extent);
-                    let follows = matches!(message, ToHolder::Elect { stopped: false, .. });
-                    self.on_holder((node, life), extent, &message);
-                    self.tell((node, life), CopyInput::Holder { extent, nodes, message })?;
-                    self.judge_home((node, life), extent, follows && before.is_none());
+                    let was_home = process.served.home_slot(extent).is_some();
+                    self.on_holder((node, life), extent, (nodes, message), was_home)?;
                 }
                 member::Output::RecallAll => {
                     process.leases.recall_all();
@@ -170,8 +168,14 @@ impl Cluster {
     }
 
     /// The coordinator says something about an extent: copies that are none any more are not doubted.
-    fn on_holder(&mut self, at: ProcessLife, of: CopiedExtent, message: &ToHolder) {
-        match message {
+    fn on_holder(
+        &mut self,
+        at: ProcessLife,
+        of: CopiedExtent,
+        (nodes, message): (Vec<NodeAddress>, ToHolder),
+        was_home: bool,
+    ) -> Check {
+        match &message {
             ToHolder::Elect { has, .. } if !has.is_empty() => self.count("homes elected with copies"),
             ToHolder::Elect { .. } => self.count("homes told of their sets"),
             ToHolder::Set(set) => {
@@ -182,6 +186,10 @@ impl Cluster {
             ToHolder::Release { .. } => self.count("homes asked to stop for another"),
             ToHolder::Freeze { .. } | ToHolder::Make { .. } => {}
         }
+        let follows = !was_home && matches!(message, ToHolder::Elect { stopped: false, .. });
+        self.tell(at, CopyInput::Holder { extent: of, nodes, message })?;
+        self.judge_home(at, of, follows);
+        Ok(())
     }
 
     /// A node begins an epoch: grants of the old one fail from here on.

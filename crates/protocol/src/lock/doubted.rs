@@ -1,0 +1,52 @@
+//! Locks that programs may have from a home before: the first to take one is told that it was abandoned.
+
+use super::Locks;
+use crate::id::{Gid, Slot};
+use crate::name::extent_of_name;
+use std::collections::BTreeSet;
+
+/// The locks of which a home cannot know if anybody holds them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Doubted {
+    /// True for locks at names.
+    pub names: bool,
+    /// True for locks at all bytes.
+    pub bytes: bool,
+    /// Extents whose home was lost, with the locks at their bytes.
+    pub extents: BTreeSet<(Gid, Slot)>,
+}
+
+impl Doubted {
+    pub fn has(&self, name: &str) -> bool {
+        match extent_of_name(name) {
+            Some(extent) => self.bytes || self.extents.contains(&extent),
+            None => self.names,
+        }
+    }
+}
+
+impl Locks {
+    /// Another home had the locks at names: clients may have some from that one.
+    pub fn doubt_words(&mut self) {
+        self.known.get_or_insert_default().retain(|name| extent_of_name(name).is_some());
+        self.doubted.names = true;
+    }
+
+    /// The home of an extent is lost, and the home here follows it: clients may have locks at its bytes from that one.
+    pub fn doubt_bytes(&mut self, gid: Gid, slot: Slot) {
+        self.known.get_or_insert_default().retain(|name| extent_of_name(name) != Some((gid, slot)));
+        self.doubted.extents.insert((gid, slot));
+    }
+
+    /// Extents are no more, but for those that are there.
+    pub fn on_freed(&mut self, is_there: impl Fn(Gid, Slot) -> bool) {
+        self.doubted.extents.retain(|(gid, slot)| is_there(*gid, *slot));
+    }
+
+    /// Regions have their bytes from a life before this one: so clients may have locks at their bytes, too.
+    pub fn with_bytes_of_another_life(self) -> Locks {
+        let known = Some(self.known.unwrap_or_default());
+        let doubted = Doubted { bytes: true, ..self.doubted };
+        Locks { known, doubted, ..self }
+    }
+}
