@@ -34,7 +34,7 @@ fn a_node_that_has_joined_gets_its_part() {
     nodes.hanare(&["region", "create", "here", "8M", "--place", "node=0"]).done();
     let socket = format!("@hanare-spread-{}", std::process::id());
     let words = ["node", "--memory", "64M", "--listen", "127.0.0.1:0", "--name", "last", "--socket", &socket];
-    let last = Running::start(command(&words).args(["--join", &nodes.nodes[0].address]).env("HANARE_KEY", key()));
+    let mut last = Running::start(command(&words).args(["--join", &nodes.nodes[0].address]).env("HANARE_KEY", key()));
     last.wait_for("lends 64 MiB");
     let planned = nodes.hanare(&["rebalance", "--dry-run", "--json"]).json();
     let count = planned["moves"].as_array().unwrap().len();
@@ -54,4 +54,6 @@ fn a_node_that_has_joined_gets_its_part() {
     near(&["region", "cp", &path("in"), "r0"]).done();
     let ended = nodes.hanare(&["rebalance", "--stop"]).done();
     assert!(ended.contains("bytes move no more"), "{ended}");
+    last.child.kill().unwrap();
+    last.child.wait().unwrap();
 }
