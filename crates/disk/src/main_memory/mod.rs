@@ -101,6 +101,11 @@ struct Prefetch {
     order: Order,
 }
 
+/// A number of pages that threads add to. Pages that left may be counted before those that came: then it is below zero, for a moment.
+fn counted(pages: &AtomicU64) -> u64 {
+    pages.load(Ordering::Relaxed).cast_signed().max(0).cast_unsigned()
+}
+
 impl Shared {
     fn spaces(&self) -> MutexGuard<'_, Vec<Arc<ProgramSpace>>> {
         self.spaces.lock().unwrap_or_else(PoisonError::into_inner)
@@ -113,7 +118,7 @@ impl Shared {
 
     /// Pages that are to leave, so that the reserve is there.
     fn missing(&self) -> u64 {
-        (self.here.load(Ordering::Relaxed) + self.reserve()).saturating_sub(self.limit)
+        (counted(&self.here) + self.reserve()).saturating_sub(self.limit)
     }
 
     /// True if pages must leave: when half of the reserve has gone, so that many leave at once.
@@ -122,7 +127,7 @@ impl Shared {
     }
 
     fn is_full(&self, blocks: u64) -> bool {
-        self.here.load(Ordering::Relaxed) + blocks * BLOCK_LEN / PAGE_LEN > self.limit
+        counted(&self.here) + blocks * BLOCK_LEN / PAGE_LEN > self.limit
     }
 
     /// Number of blocks within the limit that come ahead at once, `wanted` at most.

@@ -18,7 +18,7 @@ use super::block::{Block, Number, PAGES, STREAM_MIN, bits, cut, has, len_of, run
 use super::policy::{Arrival, Policy};
 use super::room::Reservation;
 use super::store::ReadConnections;
-use super::{Counts, Shared};
+use super::{Counts, Shared, counted};
 use hanare::Result;
 use hanare_memory::uffd::pager::{Pager, Touch};
 use hanare_memory::uffd::{Refused, Span};
@@ -133,7 +133,7 @@ impl ProgramSpace {
 
     /// Pages of it that are on this host.
     pub fn here(&self) -> u64 {
-        self.here.load(Ordering::Relaxed)
+        counted(&self.here)
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -171,7 +171,7 @@ impl ProgramSpace {
 
     /// Pages that may be here, as long as other programs have what they have.
     fn capacity(&self) -> u64 {
-        let all = self.shared.here.load(Ordering::Relaxed) + self.shared.reserve();
+        let all = counted(&self.shared.here) + self.shared.reserve();
         self.here() + self.shared.limit.saturating_sub(all)
     }
 

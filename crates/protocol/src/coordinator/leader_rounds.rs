@@ -108,9 +108,10 @@ mod tests {
         fn what_is_proved_was_decided_before_another_could_be_elected(five: bool, steps in prop::collection::vec((0..5u8, any::<u8>()), 1..80)) {
             let keepers = if five { 5 } else { 3 };
             let (mut rounds, mut later) = (LeaderRounds::default(), BTreeSet::new());
-            // LeaderRounds that prove a decision, with the number of promises to a later leader at its time.
+            // Rounds that prove a decision, with the number of promises to a later leader at its time.
             let mut decided: Vec<(u64, usize)> = Vec::new();
-            let (mut asked, mut said): (Vec<(u64, u64)>, Vec<(u64, u64)>) = Default::default();
+            let mut asked: Vec<(u64, u64)> = Vec::new();
+            let mut said: Vec<(u64, u64)> = Vec::new();
             for (now, (what, draw)) in steps.into_iter().enumerate() {
                 match what {
                     0 => decided.push((rounds.want(), later.len())),

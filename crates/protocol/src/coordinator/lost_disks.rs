@@ -5,8 +5,8 @@
 //!
 //! 1. An operator says that a disk is lost and that no process has it open. The coordinator refuses that while it hears of the keeper.
 //! 2. The record is decided by the other keepers. All entries before it are then at a majority without that disk.
-//! 3. Each keeper that reads the decided record hears nothing more of the old disk, and takes the next one that has its place. So whoever
-//!    counts the new disk's vote has the record, and with it all entries that the old disk could have voted for.
+//! 3. A keeper that reads the decided record hears nothing more of the old disk. It takes the next disk in that place. So the new disk's vote
+//!    counts only for keepers that have the record. These have all entries, too, for which the old disk can have voted.
 
 use super::Coordinator;
 use super::records::Record;
