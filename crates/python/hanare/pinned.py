@@ -88,7 +88,7 @@ class Pinned:
         code = runtime.cudaHostRegister(address, array.nbytes, _PORTABLE)
         if code != 0:
             raise System(f"{array.nbytes} bytes cannot be registered with the CUDA runtime: {_reason(runtime, code)}")
-        # Of an array's memory nothing is unmapped while something refers to it.
+        # An array's memory stays mapped while something refers to the array.
         self._end = weakref.finalize(self, _let_go, runtime, address, os.getpid(), array)
 
     @property

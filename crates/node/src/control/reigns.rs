@@ -18,14 +18,16 @@ impl ControlLoop {
     /// A keeper's time passes.
     pub(super) fn tick_keeper(&mut self, now_ms: u64) {
         let Some(reigns) = &mut self.reigns else { return };
-        reigns.keepers.tick(now_ms);
+        let is_tick = reigns.keepers.tick(now_ms);
         let is_home = reigns.names_at_ms.is_some_and(|at_ms| at_ms <= now_ms) && self.member.phase() == Phase::Member;
         if is_home != reigns.is_home {
             reigns.is_home = is_home;
             self.service.notify(ToService::PoolHome(is_home));
         }
         if let Some(coordination) = &mut self.coordination {
-            coordination.set_keepers(reigns.keepers.disks());
+            if is_tick {
+                coordination.set_keepers(reigns.keepers.disks());
+            }
             return;
         }
         // A look at each tick would go back to a leader that has just sent this node on.

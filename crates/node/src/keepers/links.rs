@@ -117,7 +117,7 @@ impl Keepers {
         // Another disk may have the place of one that nobody else knows.
         let is_known = disks.has_begun || [disks.others.len(), self.met_by.len()] == [self.others.len(); 2];
         if self.engine.is_none() && is_known && !disks.lost.contains(&disks.own) {
-            store.has_begun();
+            store.note_begun();
             drop(store);
             self.engine = Some(SharedEngine::new(Engine::new(self.store.clone(), self.me, count, now_ms)));
         }
@@ -169,9 +169,10 @@ impl Keepers {
         (1..).zip(&disks.keepers).map(keeper).collect()
     }
 
-    /// Time passes: ticks, and tries to reach the others.
-    pub fn tick(&mut self, now_ms: u64) {
-        if now_ms >= self.tick_at_ms {
+    /// Time passes: ticks, and tries to reach the others. Returns true for a tick.
+    pub fn tick(&mut self, now_ms: u64) -> bool {
+        let is_due = now_ms >= self.tick_at_ms;
+        if is_due {
             let pause_ms = if self.hurried > 0 { HURRIED_TICK_MS } else { TICK_MS };
             self.hurried = self.hurried.saturating_sub(1);
             self.tick_at_ms = now_ms.saturating_add(pause_ms);
@@ -196,6 +197,7 @@ impl Keepers {
                 tracing::warn!("this keeper waits for {}: at their first start all must be there", unknown.join(", "));
             }
         }
+        is_due
     }
 
     pub fn next_deadline(&self) -> u64 {

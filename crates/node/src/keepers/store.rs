@@ -159,7 +159,7 @@ impl Store {
     }
 
     /// Notes that this keeper takes part from here on.
-    pub fn has_begun(&mut self) {
+    pub fn note_begun(&mut self) {
         self.has_disks |= !std::mem::replace(&mut self.disks.has_begun, true);
     }
 

@@ -187,7 +187,7 @@ impl Pool {
                 }
             }
         }
-        // The keeper with the next disk was refused until now, and connects anew.
+        // The keeper with the next disk was refused until now, and connects again.
         for other in free.into_iter().filter(|other| *other != number) {
             self.cut(number, other);
             self.cut(other, number);

@@ -68,7 +68,7 @@ impl LeaderRounds {
         self.proved
     }
 
-    /// The keeper leads no more, or leads anew: what was asked before proves nothing.
+    /// The keeper leads no more, or leads again: earlier questions prove nothing.
     pub fn cancel(&mut self) {
         (self.open, self.is_wanted) = (None, false);
     }

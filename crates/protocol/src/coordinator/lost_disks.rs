@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::wire::control::Answer;
 use std::collections::BTreeMap;
 
-/// A keeper, as the one that leads knows it.
+/// A keeper, by the knowledge of the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeeperDisk {
     /// The name of its disk, if it has told one since the last was lost.

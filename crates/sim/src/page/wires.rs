@@ -54,7 +54,7 @@ impl PageWorld {
         let (now_ms, named) = (self.now_ms, NodeId(node as u32));
         let tries = self.unreached.entry((from, node)).or_insert(now_ms..now_ms);
         if now_ms - tries.end > GIVE_UP_LATE_MS {
-            // The node was given up meanwhile, at its first try after it stood still itself. This try is of a channel that begins anew.
+            // The node was given up meanwhile, at its first try after it stood still itself. This try is for a new channel.
             *tries = now_ms..now_ms;
         }
         tries.end = now_ms;
