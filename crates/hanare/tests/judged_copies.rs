@@ -1,5 +1,5 @@
-//! Regions with copies before an outside judge: programs on all hosts use a few words while nodes are killed, stopped and cut off. Each word's history
-//! must be linearizable, and no program may see an error that the page on copies does not name.
+//! Regions with copies before an outside judge: programs on all hosts use a few words while nodes are killed, stopped, cut off and drained.
+//! Each word's history must be linearizable, and no program may see an error that the page on copies does not name.
 //!
 //! For long: `JUDGE_MINUTES=30 cargo test -p hanare --test judged_copies for_long -- --ignored --nocapture`. `HANARE_TEST_SEED` is the first seed,
 //! `JUDGE_FIRST` the first round of each, and `JUDGE_ROUNDS` their number. `JUDGE_FAULTS="200 kill 1 4000, 900 stop 2 500; 200 cut 3 800"` has each
@@ -65,8 +65,9 @@ fn the_judge_refuses_what_no_order_explains() {
     assert!(verdict(&["0 7 put 5 - ? 2 1"]).is_err() && verdict(&[]).is_err(), "no history");
 }
 
-/// A killed home, one that stands still, a host that is cut off, and two that do not hear each other.
-const FAULTS: &str = "200 kill 1 3600; 200 stop 2 4000, 500 stop 3 700; 200 cut 3 4000; 200 part 1 2 1500, 100 killhost 3 3600";
+/// A killed home, one that stands still, a host that is cut off, two that do not hear each other, and drains, beside them and alone.
+const FAULTS: &str = "200 kill 1 3600; 200 stop 2 4000, 500 stop 3 700; 200 cut 3 4000, 100 drain 1 2500; \
+                      200 part 1 2 1500, 100 killhost 3 3600; 100 drain 2 1500, 1000 drain 3 40, 300 kill 1 3600";
 
 #[test]
 fn words_with_copies_are_linearizable_while_nodes_die_and_are_cut_off() {

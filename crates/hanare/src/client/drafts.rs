@@ -1,6 +1,6 @@
 //! The requests that one call of the user becomes: at most one for each node, unless there are thousands of commands or long lists.
 
-use super::message::{CommandMessage, ListBytes, Needs};
+use super::message::{CommandMessage, ListBytes, Needs, PLACE_LEN};
 use super::remote::Remote;
 use super::request::Request;
 use super::route::ExtentRoute;
@@ -10,7 +10,7 @@ use hanare_protocol::error::Happened;
 use hanare_protocol::id::{NodeId, Slot};
 use hanare_protocol::wire::command::{Command, Op};
 use hanare_protocol::{Error, Result};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,21 +58,24 @@ pub(crate) struct Tickets<'b> {
     pub patience: Option<Duration>,
 }
 
-/// The numbered call that is drafted. Homes know its writes by their extents, so each extent has one at most.
+/// The numbered call that is drafted. Homes know its writes by their places among those of their extents. They are the same in each round, however
+/// the extents lie on nodes.
 #[derive(Default)]
 struct DraftedCall {
     /// Its place in a head's detail; 0 for none.
     detail: u64,
-    /// Extents with a write.
-    extents: BTreeSet<(NodeId, Slot)>,
+    /// Bytes that are written on each extent.
+    written: BTreeMap<(NodeId, Slot), u64>,
 }
 
 impl DraftedCall {
-    /// A write of an extent. Two of one extent end its number.
-    fn note(&mut self, op: Op, at: (NodeId, Slot)) {
-        if self.detail != 0 && op.writes() && !self.extents.insert(at) {
-            self.detail = 0;
+    /// A command on `len` bytes of an extent. Returns the bytes that the call writes there before it.
+    fn note(&mut self, op: Op, at: (NodeId, Slot), len: u64) -> u64 {
+        if self.detail == 0 || !op.writes() {
+            return 0;
         }
+        let written = self.written.entry(at).or_default();
+        std::mem::replace(written, *written + len)
     }
 }
 
@@ -164,40 +167,46 @@ impl<'b> Drafts<'b> {
     /// Adds a get or put without a list, with the memory that it fills or reads. Goes on with the command before where it can.
     pub fn push_plain(&mut self, route: &ExtentRoute, command: &Command, memory: Window) {
         self.writes |= command.op.writes();
-        if !self.open(&route.remote, Needs::default()).push_plain(command, memory) {
-            self.call.note(command.op, (route.remote.node(), command.slot));
-        }
+        let before = self.call.note(command.op, (route.remote.node(), command.slot), memory.len() as u64);
+        let needs = Needs { list_len: PLACE_LEN, ..Needs::default() };
+        self.open(&route.remote, needs).push_plain(command, before, memory);
     }
 
-    /// Adds a command with its list, its operand and the place of its result. What is `packed` is kept for the operand's sake; where the operand
-    /// is empty it is the operand.
+    /// Adds a command on `len` bytes, with its list, its operand and the place of its result. What is `packed` is kept for the operand's sake;
+    /// where the operand is empty it is the operand.
     pub fn push(
         &mut self,
         route: &ExtentRoute,
         command: &Command,
-        list: ListBytes,
+        (len, list): (u64, ListBytes),
         operand: Window,
         result: Window,
         packed: Vec<u8>,
     ) {
         self.is_once |= command.op.is_once();
         self.writes |= command.op.writes();
-        self.call.note(command.op, (route.remote.node(), command.slot));
-        let list_len = command.list_len().expect("lists go in pieces");
+        let before = self.call.note(command.op, (route.remote.node(), command.slot), len);
+        let list_len = command.list_len().expect("lists go in pieces") + PLACE_LEN;
         let held_len = if command.op.streams_operand() { 0 } else { operand.len().max(packed.len()) as u64 };
         let needs = Needs { list_len, held_len, result_len: result.len() as u64, is_once: command.op.is_once(), is_copy: false };
-        self.open(&route.remote, needs).push(command, list, operand, result, packed);
+        self.open(&route.remote, needs).push(command, before, list, operand, result, packed);
     }
 
-    /// Adds two commands that must travel together to the node of the second, and the operand of the first.
-    pub fn push_pair(&mut self, from: (&ExtentRoute, &Command, ListBytes, Vec<u8>), to: (&ExtentRoute, &Command, ListBytes)) {
+    /// Adds two commands on `len` bytes that must travel together to the node of the second, and the operand of the first.
+    pub fn push_pair(
+        &mut self,
+        len: u64,
+        from: (&ExtentRoute, &Command, ListBytes, Vec<u8>),
+        to: (&ExtentRoute, &Command, ListBytes),
+    ) {
         let list_len = |command: &Command| command.list_len().expect("lists go in pieces");
-        let (list_len, held_len) = (list_len(from.1) + list_len(to.1), from.3.len() as u64);
+        let (list_len, held_len) = (list_len(from.1) + list_len(to.1) + PLACE_LEN, from.3.len() as u64);
+        let before = self.call.note(to.1.op, (to.0.remote.node(), to.1.slot), len);
         let needs = Needs { list_len, held_len, is_copy: true, ..Needs::default() };
         self.writes = true;
         let message = self.open(&to.0.remote, needs);
-        message.push(from.1, from.2, Window::empty(), Window::empty(), from.3);
-        message.push(to.1, to.2, Window::empty(), Window::empty(), Vec::new());
+        message.push(from.1, 0, from.2, Window::empty(), Window::empty(), from.3);
+        message.push(to.1, before, to.2, Window::empty(), Window::empty(), Vec::new());
     }
 
     /// Allows delayed replies. The caller does not wait for them at present, and their nodes may send them together with later ones.

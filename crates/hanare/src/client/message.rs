@@ -53,8 +53,8 @@ pub(crate) struct Needs {
 /// A shape's list, as it goes into a message.
 pub(crate) enum ListBytes {
     None,
-    /// Outer dimensions, written out.
-    Dims(Vec<u8>),
+    /// Words that are written out, as outer dimensions.
+    Words(Vec<u8>),
     /// The message's own index lists.
     Narrow(Vec<u32>),
     Wide(Vec<u64>),
@@ -68,7 +68,7 @@ impl ListBytes {
     pub fn of(shape: Shape<'_>) -> ListBytes {
         match shape {
             Shape::Strided(_) => ListBytes::None,
-            Shape::Subarray(shape) => ListBytes::Dims(dims_list(&shape)),
+            Shape::Subarray(shape) => ListBytes::Words(dims_list(&shape)),
             Shape::Indexed(shape) => match shape.indices {
                 Indices::Narrow(Cow::Owned(list)) => ListBytes::Narrow(list),
                 Indices::Wide(Cow::Owned(list)) => ListBytes::Wide(list),
@@ -87,6 +87,9 @@ enum Own {
     Narrow(Vec<u32>),
     Wide(Vec<u64>),
 }
+
+/// Bytes before a command's list that tell its place in its call.
+pub(super) const PLACE_LEN: u64 = 8;
 
 /// Padding of an odd list of 32-bit indices.
 static ZEROS: [u8; 4] = [0; 4];
@@ -113,17 +116,16 @@ impl CommandMessage {
         self.count as usize + 2 <= limits::BATCH_COUNT_MAX && lists_fit && operands_fit && results_fit && may_repeat
     }
 
-    /// Adds a get or put without a list. Where it goes on with the command before, that one becomes longer instead. Returns true then.
-    pub fn push_plain(&mut self, command: &Command, memory: Window) -> bool {
-        let is_joined = self.join(command);
-        if !is_joined {
-            self.push_front(command);
+    /// Adds a get or put without a list. Where it goes on with the command before, that one becomes longer instead. Its call writes so many
+    /// bytes on the extent before it.
+    pub fn push_plain(&mut self, command: &Command, written_before: u64, memory: Window) {
+        if !self.join(command) {
+            self.push_front(command, written_before);
         }
         match command.op {
             Op::Get => self.push_result(memory),
             _ => self.push_operand(memory),
         }
-        is_joined
     }
 
     /// Makes the last command longer by one that goes on at its end: pieces of an interleaved region that lie side by side.
@@ -145,9 +147,17 @@ impl CommandMessage {
         true
     }
 
-    /// Adds any command; see `Drafts::push`.
-    pub fn push(&mut self, command: &Command, list: ListBytes, operand: Window, result: Window, packed: Vec<u8>) {
-        self.push_front(command);
+    /// Adds any command; see `Drafts::push`. Its call writes so many bytes on the extent before it.
+    pub fn push(
+        &mut self,
+        command: &Command,
+        written_before: u64,
+        list: ListBytes,
+        operand: Window,
+        result: Window,
+        packed: Vec<u8>,
+    ) {
+        self.push_front(command, written_before);
         self.push_list(command.list_len().expect("lists go in pieces"), list);
         // SAFETY: the heap memory stays where it is while its owner moves, and the owner stays until the message is cleared.
         let operand = if operand.is_empty() { unsafe { Window::of(&packed) } } else { operand };
@@ -159,8 +169,12 @@ impl CommandMessage {
         }
     }
 
-    fn push_front(&mut self, command: &Command) {
-        self.front.extend_from_slice(&command.encode());
+    fn push_front(&mut self, command: &Command, written_before: u64) {
+        let goes_on = written_before > 0;
+        self.front.extend_from_slice(&Command { goes_on, ..*command }.encode());
+        if goes_on {
+            self.push_list(PLACE_LEN, ListBytes::Words(written_before.to_le_bytes().to_vec()));
+        }
         self.count += 1;
         self.is_once |= command.op.is_once();
         self.has_copy |= matches!(command.op, Op::CopyFrom { .. });
@@ -205,7 +219,7 @@ impl CommandMessage {
         let (window, own) = match list {
             ListBytes::None => return,
             ListBytes::Borrowed(window) => (window, None),
-            ListBytes::Dims(bytes) => (heap(&bytes), Some(Own::Bytes(bytes))),
+            ListBytes::Words(bytes) => (heap(&bytes), Some(Own::Bytes(bytes))),
             ListBytes::Narrow(list) => (heap(list.as_bytes()), Some(Own::Narrow(list))),
             ListBytes::Wide(list) => (heap(list.as_bytes()), Some(Own::Wide(list))),
         };

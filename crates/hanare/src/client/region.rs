@@ -247,15 +247,16 @@ impl Region {
 
     /// The region as it is today, to be mapped in that way.
     ///
-    /// **Errors**: [`Error::UnknownRegion`] when it is another one. [`Error::BadUse`] when it was resized, or has copies and is not mapped
-    /// [`Consistency::Explicit`].
+    /// **Errors**: [`Error::UnknownRegion`] when it is another one. [`Error::BadUse`] when it was resized, or has copies and is to be mapped
+    /// [`Consistency::Coherent`].
     pub(crate) fn fresh_view(&self, consistency: Consistency) -> Result<RegionView> {
         let view = self.view_of_today()?;
         self.copies.store(view.copies, Ordering::Relaxed);
-        if view.copies > 1 && consistency != Consistency::Explicit {
+        if view.copies > 1 && consistency == Consistency::Coherent {
             let reason = format!(
-                "a region with copies is mapped {} alone; use that, or create it without copies to map it {consistency}",
-                Consistency::Explicit
+                "a region with copies is mapped {} or {}; use one of these, or create it without copies to map it {consistency}",
+                Consistency::Explicit,
+                Consistency::Entry
             );
             return Err(Error::BadUse { region: self.name().to_owned(), reason });
         }

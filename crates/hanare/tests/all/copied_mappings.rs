@@ -1,7 +1,7 @@
 //! `Explicit` mappings of regions with copies: stores that were flushed outlive the nodes that had them.
 
 use crate::apart::{Apart, until};
-use hanare::{Consistency, CreateOptions, Explicit, MapOptions, Part, Placement, Pool};
+use hanare::{Consistency, CreateOptions, Explicit, MapOptions, Part, Placement, Pool, SharedMapping, Strided};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::PAGE_LEN;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -114,6 +114,101 @@ fn flushed_stores_outlive_a_home_that_stands_still() {
     let last = rounds_through(&mut pool, (&writer, &reader), None, |pool| pool.stop(1));
     pool.go_on(1);
     has_all(&writer, last);
+}
+
+/// Counters that are bound to a lock: a holder raises all of them.
+const COUNTERS: Strided = Strided { offset: 4000, block: 8, count: 64, stride: 1000 };
+
+/// Takes the lock until it is told to stop, and raises the counters. Returns the number of its turns.
+fn raise(program: &Pool, mapping: &SharedMapping, is_over: &AtomicBool, turns: &AtomicU64) {
+    while !is_over.load(SeqCst) {
+        let mut lock = program.lock("counters").unwrap();
+        let count = |(offset, _)| {
+            let mut word = [0; 8];
+            lock.read(mapping, offset, &mut word).unwrap();
+            (offset, u64::from_le_bytes(word))
+        };
+        let counts: Vec<(u64, u64)> = COUNTERS.blocks().map(count).collect();
+        assert!(counts.iter().all(|(_, count)| *count == counts[0].1), "a mixture: {counts:?}");
+        for (offset, count) in counts {
+            lock.write(mapping, offset, &(count + 1).to_le_bytes()).unwrap();
+        }
+        lock.unlock().unwrap();
+        turns.fetch_add(1, SeqCst);
+    }
+}
+
+/// Two programs raise counters under a lock while `fault` happens, and go on after it. No turn is lost, and none is seen half.
+fn turns_through(fault: impl FnOnce(&mut Apart)) {
+    let mut pool = Apart::start(3);
+    let (one, other) = (pool.client(0), pool.client(2));
+    let region = one.create("a", LEN, &copied()).unwrap();
+    let mappings = [region.map(Consistency::Entry).unwrap(), other.open("a").unwrap().map(Consistency::Entry).unwrap()];
+    let mut lock = one.lock("counters").unwrap();
+    lock.bind(&[mappings[0].bytes(COUNTERS).unwrap()]).unwrap();
+    lock.unlock().unwrap();
+    let (turns, is_over) = ([AtomicU64::new(0), AtomicU64::new(0)], AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let programs = [&one, &other];
+        let raisers: Vec<_> = (0..2)
+            .map(|k| {
+                let (program, mapping, turns, is_over) = (programs[k], &mappings[k], &turns[k], &is_over);
+                scope.spawn(move || raise(program, mapping, is_over, turns))
+            })
+            .collect();
+        let go_on = || {
+            let before = [0, 1].map(|k| turns[k].load(SeqCst));
+            let has_gone_on = |k: usize| turns[k].load(SeqCst) > before[k] + 5 || raisers[k].is_finished();
+            until("both have turns", || has_gone_on(0) && has_gone_on(1));
+        };
+        go_on();
+        fault(&mut pool);
+        go_on();
+        is_over.store(true, SeqCst);
+        raisers.into_iter().for_each(|raiser| raiser.join().unwrap());
+    });
+    let due = turns.iter().map(|turns| turns.load(SeqCst)).sum::<u64>();
+    let mut bytes = vec![0; LEN as usize];
+    region.get(0, &mut bytes).unwrap();
+    for (offset, len) in COUNTERS.blocks() {
+        let word = &bytes[offset as usize..(offset + len) as usize];
+        assert_eq!(u64::from_le_bytes(word.try_into().unwrap()), due, "at {offset}");
+    }
+}
+
+#[test]
+fn what_is_bound_to_a_lock_outlives_a_killed_home() {
+    turns_through(|pool| pool.kill(1));
+}
+
+#[test]
+fn what_is_bound_to_a_lock_outlives_a_home_that_stands_still() {
+    turns_through(|pool| {
+        pool.stop(1);
+        pool.go_on(1);
+    });
+}
+
+#[test]
+fn stores_under_a_lock_are_seen_when_it_is_given_back_and_not_before() {
+    let pool = Apart::start(3);
+    let (one, other) = (pool.client(0), pool.client(2));
+    let region = one.create("a", LEN, &copied()).unwrap();
+    let mapping = region.map(Consistency::Entry).unwrap();
+    let mut lock = one.lock("counters").unwrap();
+    lock.bind(&[mapping.bytes(COUNTERS).unwrap()]).unwrap();
+    lock.write(&mapping, 4000, &5u64.to_le_bytes()).unwrap();
+    lock.unlock().unwrap();
+    let mut lock = one.lock("counters").unwrap();
+    lock.write(&mapping, 4000, &6u64.to_le_bytes()).unwrap();
+    // Stores to bound bytes stay here, whatever is flushed.
+    mapping.flush(0, LEN).unwrap();
+    let mut word = [0; 8];
+    other.open("a").unwrap().get(4000, &mut word).unwrap();
+    assert_eq!(u64::from_le_bytes(word), 5);
+    lock.unlock().unwrap();
+    other.open("a").unwrap().get(4000, &mut word).unwrap();
+    assert_eq!(u64::from_le_bytes(word), 6);
 }
 
 #[test]

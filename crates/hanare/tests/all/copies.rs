@@ -3,8 +3,8 @@
 use crate::apart::{Apart, until};
 use crate::support::{TestPool, pattern};
 use hanare::{
-    Changes, Consistency, CreateOptions, DrainWish, Element, Error, Modify, Operator, Overflow, Placement, Pool, QueueForm,
-    Range, Region, Shape, Strided, Unit, Wait, Word,
+    Changes, Consistency, CreateOptions, DrainWish, Element, Error, Indexed, Indices, Modify, Operator, Overflow, Placement,
+    Pool, QueueForm, Range, Region, Shape, Strided, Unit, Value, Wait, Word,
 };
 use hanare_protocol::id::NodeId;
 use hanare_protocol::wire::control::WhyStays;
@@ -106,10 +106,8 @@ fn what_copies_do_not_have_yet_is_refused() {
     let refused = program.create("three", LEN, &copied(0, 3)).unwrap_err();
     assert!(refused.to_string().contains("the pool has 2"), "{refused}");
     let region = program.create("copied", LEN, &copied(0, 2)).unwrap();
-    for consistency in [Consistency::Entry, Consistency::Coherent] {
-        let refused = region.map(consistency).map(drop).unwrap_err();
-        assert!(refused.to_string().contains("copies"), "{refused}");
-    }
+    let refused = region.map(Consistency::Coherent).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("copies"), "{refused}");
     assert!(matches!(region.map_local(), Err(Error::BadUse { .. })));
     let form = QueueForm { unit: Unit::Blocks { len: 64 }, depth: 4, ports: 1, overflow: Overflow::Refuse };
     let queue = program.create_queue("queue", &form, &copied(0, 2));
@@ -184,6 +182,53 @@ fn count_started(program: &Pool, region: &Region, next: u64) {
         .unwrap();
     assert_eq!(read, *[(added + 1).to_le_bytes(), (swapped + 5).to_le_bytes()].as_flattened());
     assert_eq!((load(region, 56), sum.map(|sum| sum.count)), (next, Some(1)));
+    count_several(program, region, next);
+}
+
+/// The same by calls with several updates of one extent, and by copies.
+fn count_several(program: &Pool, region: &Region, next: u64) {
+    let (before, one) = ([load(region, 64), load(region, 72)], 1u64.to_le_bytes());
+    let (mut first, mut second) = ([0; 8], [0; 8]);
+    program
+        .batch(|batch| {
+            batch.fetch(region, Strided::contiguous(64, 8), ADD, &one, &mut first)?;
+            batch.put(region, 80, &one)?;
+            batch.update(region, Strided::contiguous(88, 8), ADD, &one)?;
+            batch.fetch(region, Strided::contiguous(72, 8), ADD, &one, &mut second)?;
+            batch.update(region, Strided::contiguous(72, 8), ADD, &one)
+        })
+        .unwrap();
+    let olds = [first, second].map(u64::from_le_bytes);
+    // Commands of a batch are in no order.
+    assert!(olds == before || olds == [before[0], before[1] + 1], "{olds:?} after {before:?}");
+    assert_eq!([load(region, 64), load(region, 72)], [before[0] + 1, before[1] + 2]);
+    assert_eq!(load(region, 88), before[0] + 1);
+    program.copy(region, Shape::contiguous(8, 8), region, Shape::contiguous(96, 8)).unwrap();
+    assert_eq!(load(region, 96), next);
+}
+
+#[test]
+fn lists_of_several_messages_count_once_across_a_change_of_homes() {
+    const COUNT: u64 = 1_100_000;
+    let mut pool = Apart::start(3);
+    let program = pool.client(0);
+    let region = program.create("a", LEN, &copied(1, 2)).unwrap();
+    let list: Vec<u32> = (0..COUNT as u32).map(|k| k.wrapping_mul(7919) % (LEN as u32 / 8)).collect();
+    let rounds = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let counter = scope.spawn(|| {
+            while rounds.load(Ordering::Relaxed) < 4 {
+                let shape = Indexed { offset: 0, block: 8, scale: 8, indices: Indices::Narrow((&list).into()) };
+                region.update(shape, ADD, &1u64.to_le_bytes()).unwrap();
+                rounds.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        until("a list is done", || rounds.load(Ordering::Relaxed) > 0 || counter.is_finished());
+        pool.kill(1);
+        counter.join().unwrap();
+    });
+    let sum = region.reduce(Strided::contiguous(0, LEN), Element::U64, Range::Whole(0, i128::MAX)).unwrap();
+    assert_eq!(sum.sum(), Value::Whole(i128::from(4 * COUNT)), "{sum:?}");
 }
 
 fn load(region: &Region, at: u64) -> u64 {

@@ -2,6 +2,9 @@
 
 use crate::apart::Apart;
 use crate::processes::Dice;
+use hanare::{DrainStatus, DrainWish, Pool};
+use hanare_protocol::id::NodeId;
+use std::collections::BTreeSet;
 
 /// One fault, for so many milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,6 +19,8 @@ pub enum Fault {
     Cut { node: usize },
     /// Packets from one host to another are lost, or both ways.
     Deafen { from: usize, to: usize, is_both: bool },
+    /// The node is drained, and the drain is ended before its bytes have left, or after. No program sees that.
+    Drain { node: usize },
 }
 
 /// A fault and its length.
@@ -33,12 +38,13 @@ impl Fault {
         match self {
             Fault::Kill { node } | Fault::KillHost { node } | Fault::Stop { node } | Fault::Cut { node } => vec![node],
             Fault::Deafen { from, to, .. } => vec![from, to],
+            Fault::Drain { .. } => Vec::new(),
         }
     }
 
     /// True if it can cost the bytes of a node: a second one must wait.
     fn is_heavy(self, ms: u64) -> bool {
-        matches!(self, Fault::Kill { .. } | Fault::KillHost { .. }) || ms > 2_000
+        !matches!(self, Fault::Drain { .. }) && (matches!(self, Fault::Kill { .. } | Fault::KillHost { .. }) || ms > 2_000)
     }
 
     pub fn begin(self, pool: &mut Apart) {
@@ -53,6 +59,7 @@ impl Fault {
                     networks.deafen(to, from);
                 }
             }),
+            Fault::Drain { node } => drop(drain(pool, node, &DrainWish::Begin { to: BTreeSet::new() })),
         }
     }
 
@@ -68,8 +75,18 @@ impl Fault {
                     networks.undeafen(to, from);
                 }
             }),
+            Fault::Drain { node } => {
+                // The coordinator may be away just now.
+                while let Err(error) = drain(pool, node, &DrainWish::Stop) {
+                    println!("  the drain goes on: {error}");
+                }
+            }
         }
     }
+}
+
+fn drain(pool: &Apart, node: usize, wish: &DrainWish) -> hanare::Result<DrainStatus> {
+    Pool::attach_to(pool.socket(0), None)?.drain(NodeId(node as u32), wish)
 }
 
 /// A killed node comes back after that time at least. A coordinator that was cut off from it refuses its name until its lease is over.
@@ -108,6 +125,7 @@ pub fn named(text: &str) -> Vec<Vec<Timed>> {
             "kill" => Fault::Kill { node },
             "killhost" => Fault::KillHost { node },
             "stop" => Fault::Stop { node },
+            "drain" => Fault::Drain { node },
             "cut" => Fault::Cut { node },
             "deafen" => Fault::Deafen { from: node, to: number(3) as usize, is_both: false },
             "part" => Fault::Deafen { from: node, to: number(3) as usize, is_both: true },
@@ -122,11 +140,13 @@ fn one(dice: &mut Dice, nodes: usize, has_networks: bool) -> (Fault, u64) {
     // The coordinator's node is one of them.
     let node = if dice.one_in(6) { 0 } else { 1 + dice.below(nodes as u64 - 1) as usize };
     let ms = if dice.one_in(3) { 200 + dice.below(1_800) } else { 3_200 + dice.below(4_000) };
-    let fault = match dice.below(if has_networks { 9 } else { 5 }) {
+    let fault = match dice.below(if has_networks { 11 } else { 7 }) {
         0 | 1 => Fault::Kill { node },
         2 => Fault::KillHost { node },
         3 | 4 => Fault::Stop { node },
-        5 | 6 => Fault::Cut { node },
+        5 | 6 if node > 0 => Fault::Drain { node },
+        5..=8 if has_networks => Fault::Cut { node },
+        5 | 6 => Fault::Stop { node },
         _ => {
             let to = (node + 1 + dice.below(nodes as u64 - 1) as usize) % nodes;
             Fault::Deafen { from: node, to, is_both: dice.one_in(2) }

@@ -5,7 +5,7 @@
 use super::memory::{CommandExtent, CommandMemory, Execution, StageBytes};
 use super::stage_pages::{runs, stage_pages};
 use crate::memory::Need;
-use hanare_protocol::copies::{Once, UpdateCall};
+use hanare_protocol::copies::Once;
 use hanare_protocol::id::{Gid, Slot};
 use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX, PAGE_LEN};
 use hanare_protocol::page::Access;
@@ -37,8 +37,8 @@ pub struct AdmittedCommand<M: CommandMemory> {
     asked: u64,
     /// The next stage is done, with these elements before it: its extent has copies.
     applied: Option<Vec<u8>>,
-    /// The call that it is a part of, where its writes have numbers.
-    call: Option<UpdateCall>,
+    /// The call that it is a part of, where that has a number: its first byte among those that the call writes on the extent.
+    call: Option<Once>,
 }
 
 /// The home of a command's bytes.
@@ -200,18 +200,18 @@ impl<M: CommandMemory> AdmittedCommand<M> {
     }
 
     /// The part of its call that begins at that byte of its stream.
-    fn once(&self, at: u64) -> Option<Once> {
-        self.call.map(|call| Once { call, at })
+    pub fn once(&self, at: u64) -> Option<Once> {
+        self.call.map(|first| first.behind(at))
     }
 
     /// Returns true if it is a part of a call that was sent before.
     pub fn is_repeat(&self) -> bool {
-        self.call.is_some_and(|call| call.is_repeat)
+        self.call.is_some_and(|first| first.call.is_repeat)
     }
 
-    /// Makes it a part of a call.
-    pub fn set_call(&mut self, call: Option<UpdateCall>) {
-        self.call = call.filter(|_| self.op.writes());
+    /// Makes it a part of a call, if it writes.
+    pub fn set_call(&mut self, first: Option<Once>) {
+        self.call = first.filter(|_| self.op.writes());
     }
 
     /// The ranges of the stage that is asked for, from that byte of the stream on.

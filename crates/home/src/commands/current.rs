@@ -204,7 +204,7 @@ impl<M: CommandMemory> Current<M> {
                 let (from, to) = (&self.commands[index], &self.commands[index + 1]);
                 let (at, len) = (self.at, end - self.at);
                 let operand = M::Execution::read(from.extent(), StageBytes { shape: &from.shape, at, len })?;
-                Ok(Some(ExtentWrite::put(runs(&to.shape, at, len).collect(), operand)))
+                Ok(Some(ExtentWrite { once: to.once(at), ..ExtentWrite::put(runs(&to.shape, at, len).collect(), operand) }))
             }
             _ => Ok(None),
         }

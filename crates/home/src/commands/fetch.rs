@@ -2,6 +2,7 @@
 
 use super::command::{AdmittedCommand, Location};
 use super::memory::{CommandMemory, Execution};
+use hanare_protocol::copies::Once;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{BATCH_COUNT_MAX, BODY_LEN_MAX, LIST_LEN_MAX};
 use hanare_protocol::shape::{Checked, Shape};
@@ -29,6 +30,8 @@ pub struct FetchTarget<E> {
     pub extent: E,
     /// The bytes.
     pub shape: Checked<'static>,
+    /// Its first byte in its call, where that has a number.
+    pub call: Option<Once>,
 }
 
 impl<E: Clone> Fetch<E> {
@@ -53,7 +56,7 @@ impl<E: Clone> Fetch<E> {
             let fetch = all.last_mut().expect("one was made");
             fetch.commands.extend_from_slice(&Command { op: Op::Get, ..command }.encode());
             fetch.lists.extend_from_slice(&list);
-            fetch.targets.push(FetchTarget { extent: to.extent().clone(), shape: to.shape.clone() });
+            fetch.targets.push(FetchTarget { extent: to.extent().clone(), shape: to.shape.clone(), call: to.once(0) });
             commands[index].finish();
         }
         all

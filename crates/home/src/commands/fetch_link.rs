@@ -194,7 +194,8 @@ impl<E: CommandExtent> FetchLink<E> {
         let Pause::Asked(len) = self.wait else { return None };
         let target = self.current().filter(|target| target.extent.has_copies())?;
         let operand = stage[self.settled_len..][..len as usize].to_vec();
-        Some(ExtentWrite::put(runs(&target.shape, self.at, len).collect(), operand))
+        let once = target.call.map(|first| first.behind(self.at));
+        Some(ExtentWrite { once, ..ExtentWrite::put(runs(&target.shape, self.at, len).collect(), operand) })
     }
 
     /// The write of [`FetchLink::write_of_stage`] was done by all copies and the home, or was not, or may not be.
@@ -352,8 +353,11 @@ mod tests {
 
     /// A fetch into the bytes of shapes.
     fn fetch(extent: &Vector, shapes: Vec<Shape<'static>>) -> Fetch<Vector> {
-        let target =
-            |shape: Shape<'static>| FetchTarget { extent: extent.clone(), shape: shape.check("r", extent.len_bytes()).unwrap() };
+        let target = |shape: Shape<'static>| FetchTarget {
+            extent: extent.clone(),
+            shape: shape.check("r", extent.len_bytes()).unwrap(),
+            call: None,
+        };
         let targets = shapes.into_iter().map(target).collect();
         Fetch { address: "there".to_owned(), node: NodeId(1), commands: Vec::new(), lists: Vec::new(), targets }
     }

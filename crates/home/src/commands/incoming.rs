@@ -18,7 +18,7 @@ use super::command::AdmittedCommand;
 use super::current::{at_once, direct_at_once};
 use super::destination::{Buffers, Destination, in_place};
 use super::memory::CommandMemory;
-use super::sums::{Sums, unpaired};
+use super::sums::{CallWrites, Sums, unpaired};
 use crate::memory::Need;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{Gid, Slot};
@@ -319,15 +319,18 @@ impl<M: CommandMemory> Incoming<M> {
         let mut sums = Sums::default();
         let (mut list_at, mut refused) = (0, None);
         let call = self.name.and_then(|name| decode_call(head.detail, name));
+        let mut written = CallWrites::default();
         for k in 0..head.count as usize {
             let command = command(buffers.front, k)?;
             let words = command.list_len()? as usize / 8;
-            let shape = command.shape(&buffers.lists[list_at..list_at + words])?;
+            let list = &buffers.lists[list_at..list_at + words];
+            let shape = command.shape(list)?;
             list_at += words;
             if refused.is_none() {
                 match AdmittedCommand::admit(&command, shape, &self.memory) {
                     Ok(mut admitted) => {
-                        admitted.set_call(call);
+                        let place = call.map(|call| written.place(call, &admitted, command.written_before(list)));
+                        admitted.set_call(place);
                         sums.add(&admitted);
                         self.commands.push(admitted);
                     }

@@ -1,10 +1,13 @@
 //! Sums over the commands of a message: operands, results and sizes.
 
 use super::command::AdmittedCommand;
-use super::memory::CommandMemory;
+use super::memory::{CommandExtent, CommandMemory};
 use hanare_protocol::Error;
+use hanare_protocol::copies::{Once, UpdateCall};
+use hanare_protocol::id::Slot;
 use hanare_protocol::limits::{BODY_LEN_MAX, HELD_LEN_MAX, OLD_LEN_MAX};
 use hanare_protocol::wire::command::Op;
+use std::collections::BTreeMap;
 
 /// Bytes that the commands of a message bring and give. Each sum stays at its most where it would be beyond 64 bits.
 #[derive(Debug, Default)]
@@ -33,6 +36,23 @@ impl Sums {
         beyond(self.kept, OLD_LEN_MAX, "old values and digests")
             .or_else(|| beyond(self.held, HELD_LEN_MAX, "patterns"))
             .or_else(|| beyond(self.results, BODY_LEN_MAX, "results"))
+    }
+}
+
+/// Bytes that a message's call has written on each extent, as far as its commands are known.
+#[derive(Debug, Default)]
+pub(super) struct CallWrites(BTreeMap<Slot, u64>);
+
+impl CallWrites {
+    /// The place of a command in its call: behind the commands of its message on the same extent, and behind the bytes that it tells.
+    pub fn place(&mut self, call: UpdateCall, command: &AdmittedCommand<impl CommandMemory>, before: u64) -> Once {
+        if !command.op.writes() {
+            return Once { call, at: 0 };
+        }
+        let end = self.0.entry(command.extent().slot()).or_default();
+        let at = before.max(*end);
+        *end = at.saturating_add(command.stream_len());
+        Once { call, at }
     }
 }
 

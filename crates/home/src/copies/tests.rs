@@ -9,7 +9,7 @@ use hanare_protocol::copies::{Once, Position, Term, UpdateCall};
 use hanare_protocol::element::{Element, Operator};
 use hanare_protocol::heap::{HeapCall, HeapRefusal, HeapWish, answers_of};
 use hanare_protocol::id::{Epoch, Gid};
-use hanare_protocol::limits::{DONE_CALL_COUNT_MAX, STAGE_LEN};
+use hanare_protocol::limits::{DONE_PART_COUNT_MAX, STAGE_LEN};
 use hanare_protocol::wire::command::{Op, Update};
 use std::sync::Arc;
 
@@ -315,7 +315,7 @@ fn a_put_that_is_repeated_does_not_undo_what_came_after_it() {
 #[test]
 fn a_repeated_put_of_which_nobody_knows_is_done_again() {
     let (mut home, mut copy) = pair();
-    for number in 1..DONE_CALL_COUNT_MAX as u32 + 2 {
+    for number in 1..DONE_PART_COUNT_MAX as u32 + 2 {
         home.write(number, once(UpdateCall { lowest: 1, ..call(number.into(), false) }, put(0, b"ours")));
         exchange(&mut home, &mut copy);
     }

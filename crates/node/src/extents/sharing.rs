@@ -22,7 +22,8 @@ impl Extents {
         let bad_use = |reason: String| Error::BadUse { region: gid.to_string(), reason };
         if entry.held.has_copies() {
             return Err(bad_use(
-                "a region with copies is mapped explicit alone; use that, or a region without --copies".to_owned(),
+                "a region with copies is not mapped coherent; map it explicit or entry, or use a region without --copies"
+                    .to_owned(),
             )
             .into());
         }

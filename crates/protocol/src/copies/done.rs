@@ -3,7 +3,7 @@
 //! Every holder of an extent keeps the same table, because each notes the same writes in the same order. A program says with each call which of
 //! its calls have their results: those are forgotten. So a table has few entries.
 
-use crate::limits::{DONE_CALL_COUNT_MAX, DONE_CLIENT_COUNT_MAX, DONE_OLDS_LEN_MAX};
+use crate::limits::{DONE_CLIENT_COUNT_MAX, DONE_OLDS_LEN_MAX, DONE_PART_COUNT_MAX};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -23,10 +23,18 @@ pub struct UpdateCall {
 /// A part of a call: one write in one extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Once {
-    /// The call. It has at most one command on an extent.
+    /// The call.
     pub call: UpdateCall,
-    /// The first byte of the write in the command's stream.
+    /// The write's first byte among all bytes that the call writes on the extent, in the order of its commands.
     pub at: u64,
+}
+
+impl Once {
+    /// The same part from `len` bytes on.
+    #[must_use]
+    pub fn behind(self, len: u64) -> Once {
+        Once { at: self.at.saturating_add(len), ..self }
+    }
 }
 
 /// The part of a write that was done before.
@@ -45,13 +53,18 @@ pub enum DoneBefore {
     Unknown,
 }
 
-/// A call's command on this extent.
+/// Bytes of a call on this extent that were done in a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct Done {
+    at: u64,
     len: u64,
+    /// As many bytes, or none.
     #[serde(with = "crate::packed_bytes")]
     olds: Vec<u8>,
 }
+
+/// The parts of a call, ascending.
+type DoneParts = Vec<Done>;
 
 /// Calls of one program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -60,7 +73,7 @@ struct ClientCalls {
     used: u64,
     /// The highest call that was forgotten although its result may be missing.
     forgotten: u64,
-    calls: BTreeMap<u64, Done>,
+    calls: BTreeMap<u64, DoneParts>,
 }
 
 /// The calls that were done on one extent.
@@ -78,17 +91,18 @@ impl DoneCalls {
     pub fn before(&self, once: &Once, len: u64) -> DoneBefore {
         let Once { call, at } = once;
         let client = self.clients.get(&call.client);
-        let Some(done) = client.and_then(|client| client.calls.get(&call.number)) else {
-            let is_forgotten = *at > 0 || call.number <= client.map_or(self.forgotten, |client| client.forgotten);
-            // A call that was sent once is not done before, though its first parts are forgotten by now.
-            return if call.is_repeat && is_forgotten { DoneBefore::Unknown } else { DoneBefore::Nothing };
-        };
-        if *at >= done.len {
-            return if *at == done.len { DoneBefore::Nothing } else { DoneBefore::Unknown };
+        let parts = client.and_then(|client| client.calls.get(&call.number));
+        if let Some(done) = parts.and_then(|parts| parts.iter().find(|done| done.has(*at))) {
+            let end = done.end().min(at.saturating_add(len));
+            let [from, to] = [*at, end].map(|byte| byte.saturating_sub(done.at) as usize);
+            return DoneBefore::Bytes {
+                len: end.saturating_sub(*at),
+                olds: done.olds.get(from..to).unwrap_or_default().to_vec(),
+            };
         }
-        let end = done.len.min(at.saturating_add(len));
-        let olds = done.olds.get(*at as usize..end as usize).unwrap_or_default().to_vec();
-        DoneBefore::Bytes { len: end - at, olds }
+        let is_forgotten = call.number <= client.map_or(self.forgotten, |client| client.forgotten);
+        // A call that was sent once is not done before, though its first parts are forgotten by now.
+        if call.is_repeat && is_forgotten { DoneBefore::Unknown } else { DoneBefore::Nothing }
     }
 
     /// A write of `len` bytes of a call was done.
@@ -100,14 +114,12 @@ impl DoneCalls {
         client.used = self.notes;
         let later = client.calls.split_off(&call.lowest);
         let answered = std::mem::replace(&mut client.calls, later);
-        let freed: u64 = answered.values().map(Done::olds_len).sum();
+        let freed: u64 = answered.values().flatten().map(Done::olds_len).sum();
         self.olds_len = self.olds_len.saturating_sub(freed);
-        // Parts come in order. A part behind a gap has no place: the parts before it were forgotten.
-        if *at == client.calls.get(&call.number).map_or(0, |done| done.len) {
-            let done = client.calls.entry(call.number).or_default();
-            done.len = done.len.saturating_add(len);
-            done.olds.extend_from_slice(olds);
-            self.olds_len = self.olds_len.saturating_add(olds.len() as u64);
+        let new = Done { at: *at, len, olds: olds.to_vec() };
+        let olds_len = new.olds_len();
+        if add(client.calls.entry(call.number).or_default(), new) {
+            self.olds_len = self.olds_len.saturating_add(olds_len);
         }
         self.forget_some(call);
     }
@@ -115,7 +127,7 @@ impl DoneCalls {
     /// Forgets calls that are too many.
     fn forget_some(&mut self, now: &UpdateCall) {
         if let Some(client) = self.clients.get_mut(&now.client) {
-            while client.calls.len() > DONE_CALL_COUNT_MAX {
+            while client.part_count() > DONE_PART_COUNT_MAX {
                 self.olds_len = self.olds_len.saturating_sub(client.forget_first().unwrap_or(0));
             }
         }
@@ -129,15 +141,15 @@ impl DoneCalls {
             let gone = self.clients.remove(&oldest).unwrap_or_default();
             let last = gone.calls.last_key_value().map_or(0, |(number, _)| *number);
             self.forgotten = self.forgotten.max(gone.forgotten).max(last);
-            self.olds_len = self.olds_len.saturating_sub(gone.calls.values().map(Done::olds_len).sum());
+            self.olds_len = self.olds_len.saturating_sub(gone.calls.values().flatten().map(Done::olds_len).sum());
         }
     }
 
     /// Returns true if a table of another node keeps the limits.
     pub fn is_within_limits(&self) -> bool {
-        let olds: u64 =
-            self.clients.values().flat_map(|client| client.calls.values()).map(Done::olds_len).fold(0, u64::saturating_add);
-        let is_short = |client: &ClientCalls| client.calls.len() <= DONE_CALL_COUNT_MAX;
+        let parts = self.clients.values().flat_map(|client| client.calls.values()).flatten();
+        let olds = parts.map(Done::olds_len).fold(0, u64::saturating_add);
+        let is_short = |client: &ClientCalls| client.part_count() <= DONE_PART_COUNT_MAX;
         let is_counted = olds == self.olds_len && olds <= DONE_OLDS_LEN_MAX;
         self.clients.len() <= DONE_CLIENT_COUNT_MAX && is_counted && self.clients.values().all(is_short)
     }
@@ -146,13 +158,46 @@ impl DoneCalls {
 impl ClientCalls {
     /// Forgets the first call. Returns the bytes of its elements; `None` if there is no call.
     fn forget_first(&mut self) -> Option<u64> {
-        let (number, done) = self.calls.pop_first()?;
+        let (number, parts) = self.calls.pop_first()?;
         self.forgotten = self.forgotten.max(number);
-        Some(done.olds_len())
+        Some(parts.iter().map(Done::olds_len).sum())
+    }
+
+    fn part_count(&self) -> usize {
+        self.calls.values().map(Vec::len).sum()
     }
 }
 
+/// Adds a part, or lets the part before it go on. Returns false for bytes that a part has already.
+fn add(parts: &mut DoneParts, new: Done) -> bool {
+    let place = parts.partition_point(|done| done.at < new.at);
+    let (before, behind) = parts.split_at_mut(place);
+    if behind.first().is_some_and(|next| next.at < new.end()) || before.last().is_some_and(|last| last.end() > new.at) {
+        return false;
+    }
+    match before.last_mut().filter(|last| last.end() == new.at && last.has_olds() == new.has_olds()) {
+        Some(last) => {
+            last.len = last.len.saturating_add(new.len);
+            last.olds.extend_from_slice(&new.olds);
+        }
+        None => parts.insert(place, new),
+    }
+    true
+}
+
 impl Done {
+    fn end(&self) -> u64 {
+        self.at.saturating_add(self.len)
+    }
+
+    fn has(&self, at: u64) -> bool {
+        (self.at..self.end()).contains(&at)
+    }
+
+    fn has_olds(&self) -> bool {
+        self.olds_len() == self.len
+    }
+
     fn olds_len(&self) -> u64 {
         self.olds.len() as u64
     }
@@ -184,7 +229,7 @@ mod tests {
         // Stages may have other lengths the second time.
         assert_eq!(done.before(&repeated(first, 8), 100), DoneBefore::Bytes { len: 8, olds: vec![3; 8] });
         assert_eq!(done.before(&repeated(first, 16), 8), DoneBefore::Nothing);
-        assert_eq!(done.before(&repeated(first, 24), 8), DoneBefore::Unknown);
+        assert_eq!(done.before(&repeated(first, 24), 8), DoneBefore::Nothing, "a command behind it may come first");
         done.note(&once(first, 16), 8, &[4; 8]);
         assert_eq!(done.before(&repeated(first, 8), 16), DoneBefore::Bytes { len: 16, olds: [[3; 8], [4; 8]].concat() });
         assert_eq!(done.before(&once(call(2, 5, 5), 0), 16), DoneBefore::Nothing, "another program's");
@@ -203,7 +248,7 @@ mod tests {
     #[test]
     fn what_was_forgotten_too_early_is_not_done_twice() {
         let mut done = DoneCalls::default();
-        let count = DONE_CALL_COUNT_MAX as u64;
+        let count = DONE_PART_COUNT_MAX as u64;
         (1..=count + 1).for_each(|number| done.note(&once(call(1, number, 1), 0), 8, &[]));
         assert_eq!(done.before(&repeated(call(1, 1, 1), 0), 8), DoneBefore::Unknown);
         assert!(matches!(done.before(&repeated(call(1, 2, 1), 0), 8), DoneBefore::Bytes { len: 8, .. }));
@@ -241,9 +286,43 @@ mod tests {
         assert_eq!(done.before(&once(long, 8), 8), DoneBefore::Nothing, "its second part comes the first time");
         done.note(&once(long, 8), 8, &[0; 8]);
         assert!(done.is_within_limits());
-        for at in [0, 8, 16] {
+        for at in [0, 16] {
             assert_eq!(done.before(&repeated(long, at), 8), DoneBefore::Unknown, "from byte {at} on");
         }
+        assert_eq!(done.before(&repeated(long, 8), 8), DoneBefore::Bytes { len: 8, olds: vec![0; 8] });
+    }
+
+    #[test]
+    fn commands_of_a_call_are_known_in_whatever_order_they_are_done() {
+        let mut done = DoneCalls::default();
+        let call = call(1, 5, 5);
+        // Two puts, a fetch behind them that is done first, and one of which nothing is done.
+        for (at, len, olds) in [(32, 8, &[7; 8][..]), (0, 16, &[]), (16, 16, &[])] {
+            assert_eq!(done.before(&once(call, at), len), DoneBefore::Nothing);
+            done.note(&once(call, at), len, olds);
+        }
+        assert_eq!(done.clients[&1].part_count(), 2, "what goes on is one part");
+        assert_eq!(done.before(&repeated(call, 0), 16), DoneBefore::Bytes { len: 16, olds: vec![] });
+        assert_eq!(done.before(&repeated(call, 24), 8), DoneBefore::Bytes { len: 8, olds: vec![] });
+        assert_eq!(done.before(&repeated(call, 32), 8), DoneBefore::Bytes { len: 8, olds: vec![7; 8] });
+        assert_eq!(done.before(&repeated(call, 40), 8), DoneBefore::Nothing);
+        done.note(&repeated(call, 24), 16, &[]);
+        assert_eq!(done.before(&repeated(call, 32), 8), DoneBefore::Bytes { len: 8, olds: vec![7; 8] }, "bytes are noted once");
+        assert!(done.is_within_limits() && done.olds_len == 8);
+    }
+
+    #[test]
+    fn a_call_of_too_many_parts_is_forgotten_whole() {
+        let mut done = DoneCalls::default();
+        let many = call(1, 5, 5);
+        for part in 0..3 * DONE_PART_COUNT_MAX as u64 {
+            done.note(&once(many, part.saturating_mul(16)), 8, &[1; 8]);
+            assert!(done.is_within_limits());
+        }
+        assert_eq!(done.before(&repeated(many, 0), 8), DoneBefore::Unknown);
+        assert_eq!(done.before(&once(call(1, 6, 6), 0), 8), DoneBefore::Nothing);
+        done.note(&once(call(1, 6, 6), u64::MAX), u64::MAX, &[]);
+        assert!(done.is_within_limits());
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub const CALL_WINDOW_MAX: u64 = (1 << 22) - 1;
 /// Most programs of which an extent remembers updates.
 pub const DONE_CLIENT_COUNT_MAX: usize = 1024;
 
-/// Most updates of one program that an extent remembers while their results may be missing.
-pub const DONE_CALL_COUNT_MAX: usize = 64;
+/// Most parts of one program's calls that an extent remembers while their results may be missing. What a call does in a row is one part.
+pub const DONE_PART_COUNT_MAX: usize = 64;
 
 /// Most bytes of elements before those updates, of all programs together.
 pub const DONE_OLDS_LEN_MAX: u64 = 1 << 20;

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Lists and operands come in the order of the commands. A *list* says which blocks a command touches where 64 bytes do not suffice. It is
-//! the outer dimensions of a sub-array, or indices, filled up to a multiple of 8 bytes. An *operand* is the command's input, a *result* its
-//! output. All lists come before the first operand. So a node can admit or refuse all commands before it takes a byte.
+//! the outer dimensions of a sub-array, or indices, filled up to a multiple of 8 bytes. Before them stands the place of a write in its call,
+//! where that has several on one extent. An *operand* is the command's input, a *result* its output. All lists come before the first operand. So a node can admit or refuse all commands before it takes a byte.
 
 use super::Malformed;
 use super::queue::APPENDED_LEN;
@@ -325,6 +325,9 @@ pub enum Form {
 /// First number of the forms of sub-arrays on the wire.
 const SUBARRAY_FORM: u8 = 16;
 
+/// Beside a form on the wire: the command's list begins with its place in its call.
+const GOES_ON: u8 = 0x80;
+
 impl Form {
     fn encode(self) -> u8 {
         match self {
@@ -369,6 +372,8 @@ pub struct Command {
     pub count: u64,
     /// Bytes from one block to the next, or the scale of indices; a signed number in a sub-array.
     pub stride: u64,
+    /// True if its call has writes on the extent before it. The first word of its list counts their bytes.
+    pub goes_on: bool,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -405,7 +410,7 @@ impl Command {
                 (form, shape.offset, shape.block, shape.indices.len() as u64, shape.scale)
             }
         };
-        Command { op, node, slot, grant, form, offset, block, count, stride }
+        Command { op, node, slot, grant, form, offset, block, count, stride, goes_on: false }
     }
 
     /// The bytes to send.
@@ -413,7 +418,7 @@ impl Command {
         let (op, element, operator, detail) = self.op.encode();
         let raw = RawCommand {
             op,
-            form: self.form.encode(),
+            form: self.form.encode() | if self.goes_on { GOES_ON } else { 0 },
             element,
             operator,
             slot: self.slot.0.into(),
@@ -431,17 +436,22 @@ impl Command {
     /// Reads a command; its shape and grant are checked by the node against the extent.
     pub fn decode(bytes: &[u8; COMMAND_LEN]) -> Result<Command, Malformed> {
         let raw: RawCommand = zerocopy::transmute!(*bytes);
-        let op = Op::decode(raw.op, raw.element, raw.operator, raw.detail.get());
+        let op = Op::decode(raw.op, raw.element, raw.operator, raw.detail.get()).ok_or(Malformed("unknown command"))?;
+        let goes_on = raw.form & GOES_ON != 0;
+        if goes_on && !op.writes() {
+            return Err(Malformed("a command that writes nothing, and goes on with writes"));
+        }
         Ok(Command {
-            op: op.ok_or(Malformed("unknown command"))?,
+            op,
             node: raw.node.get(),
             slot: Slot(raw.slot.get()),
             grant: Grant(raw.grant),
-            form: Form::decode(raw.form).ok_or(Malformed("unknown form of a command"))?,
+            form: Form::decode(raw.form & !GOES_ON).ok_or(Malformed("unknown form of a command"))?,
             offset: raw.offset.get(),
             block: raw.block.get(),
             count: raw.count.get(),
             stride: raw.stride.get(),
+            goes_on,
         })
     }
 
@@ -453,11 +463,18 @@ impl Command {
             Form::Narrow => self.count.checked_mul(4).and_then(|len| len.checked_next_multiple_of(8)),
             Form::Wide => self.count.checked_mul(8),
         };
+        let len = len.and_then(|len| len.checked_add(if self.goes_on { 8 } else { 0 }));
         len.filter(|len| *len <= LIST_LEN_MAX).ok_or(Malformed("a list beyond the limit"))
+    }
+
+    /// Bytes that its call writes on the extent before it, with the words of its list.
+    pub fn written_before(&self, list: &[u64]) -> u64 {
+        list.first().copied().filter(|_| self.goes_on).unwrap_or(0)
     }
 
     /// Its shape, with the words of its list, as many as [`Command::list_len`] says. Unchecked: it came from a peer.
     pub fn shape(&self, list: &[u64]) -> Result<Shape<'static>, Malformed> {
+        let list = if self.goes_on { list.get(1..).unwrap_or_default() } else { list };
         let Command { offset, block, count, stride, .. } = *self;
         Ok(match self.form {
             Form::Strided => Shape::Strided(Strided { offset, block, count, stride }),

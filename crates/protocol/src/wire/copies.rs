@@ -246,9 +246,7 @@ impl ExtentWrite {
             let skipped = len.saturating_mul(self.op.operand_factor()).min(self.operand.len() as u64);
             self.operand.drain(..skipped as usize);
         }
-        if let Some(once) = &mut self.once {
-            once.at = once.at.saturating_add(len);
-        }
+        self.once = self.once.map(|once| once.behind(len));
         self
     }
 

@@ -148,9 +148,9 @@ impl CommandWorld {
     pub(super) fn fetch(&mut self, node: u64, connection: u64, fetch: Fetch<Vector>) {
         let is_mapped = self.dice.chance(3_000);
         let Fetch { address, node: source, commands, lists, targets } = fetch;
-        let target = |FetchTarget { extent: vector, shape }| {
+        let target = |FetchTarget { extent: vector, shape, call }| {
             let extent = Target { vector, is_mapped, is_home: Rc::default() };
-            FetchTarget { extent, shape }
+            FetchTarget { extent, shape, call }
         };
         let targets = targets.into_iter().map(target).collect();
         self.count("copies");

@@ -7,7 +7,7 @@ use crate::client::message::ListBytes;
 use crate::client::region::{Region, Way};
 use hanare_memory::vector;
 use hanare_protocol::Result;
-use hanare_protocol::shape::{Checked, Shape};
+use hanare_protocol::shape::Checked;
 use hanare_protocol::wire::command::{self, Op};
 
 /// Up to so many bytes, the caller itself copies between mapped extents of this host: a message costs more.
@@ -69,15 +69,15 @@ fn draft_run(
     let op = Op::CopyFrom { address_len: address.len() as u32 };
     let from_command = command::Command::new(op, source.node, source.slot, source.grant, &run.from.1);
     let to_command = command::Command::new(Op::CopyTo, target.node, target.slot, target.grant, &run.to.1);
+    let len = run.len()?;
     let from_part = (&source, &from_command, ListBytes::of(run.from.1), address.to_vec());
-    drafts.push_pair(from_part, (&target, &to_command, ListBytes::of(run.to.1)));
+    drafts.push_pair(len, from_part, (&target, &to_command, ListBytes::of(run.to.1)));
     Ok(())
 }
 
 /// Copies between two mapped extents, if there is little to copy. Returns whether it did.
 fn copy_here((from, from_way): (&Region, &Way<'_>), (to, to_way): (&Region, &Way<'_>), run: &Run<'_, '_>) -> Result<bool> {
-    let len = |shape: &Shape<'_>| shape.by_ref().check("", u64::MAX).map(|checked| checked.len());
-    if len(&run.from.1)? > COPY_HERE_LEN_MAX {
+    if run.len()? > COPY_HERE_LEN_MAX {
         return Ok(false);
     }
     let (Some(source), Some(target)) = (from_way.local(run.from.0)?, to_way.local(run.to.0)?) else { return Ok(false) };

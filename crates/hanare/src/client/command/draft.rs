@@ -255,7 +255,8 @@ impl<'r, 'd, 'b> Cutter<'r, 'd, 'b> {
         let Some(extent) = local else {
             let route = self.region.extent_route(share.extent);
             let command = Command::new(op, route.node, route.slot, route.grant, share.shape.shape());
-            self.drafts.push(&route, &command, ListBytes::of(share.shape.into_shape()), operand, result, packed);
+            let list = (share.shape.len(), ListBytes::of(share.shape.into_shape()));
+            self.drafts.push(&route, &command, list, operand, result, packed);
             return Ok(());
         };
         self.drafts.note_done(op, self.region.here());

@@ -70,6 +70,11 @@ impl<'b> RepeatableCommand<'b> {
         std::iter::once(&self.region).chain(target)
     }
 
+    /// The region that it writes.
+    fn written(&self) -> Option<&RegionKey> {
+        self.keys().last().filter(|_| self.what.writes())
+    }
+
     fn draft<'c>(&'c self, regions: &BTreeMap<Gid, Region>, drafts: &mut Drafts<'c>) -> Result<()> {
         let region = |key: &RegionKey| &regions[&key.gid];
         let (shape, what) = (self.shape.by_ref(), self.what.map(Shape::by_ref, region));
@@ -192,7 +197,8 @@ fn reopen(commands: &[RepeatableCommand<'_>], regions: &mut BTreeMap<Gid, Region
 /// The way to run them again, as far as their regions are known by now. Homes of regions without copies know no numbers of calls.
 fn repetition(commands: &[RepeatableCommand<'_>], regions: &BTreeMap<Gid, Region>) -> Repetition {
     let moves = regions.values().any(|region| region.copies() > 1);
-    let is_known = regions.values().all(|region| region.copies() > 1);
+    let mut written = commands.iter().filter_map(RepeatableCommand::written);
+    let is_known = written.all(|key| regions.get(&key.gid).is_some_and(|region| region.copies() > 1));
     let call = commands.first().filter(|_| moves && is_known).and_then(|command| command.region.shared.calls.begin());
     Repetition { is_once: commands.iter().any(|command| command.what.is_once()), moves, call }
 }

@@ -20,6 +20,13 @@ pub(crate) struct Run<'f, 't> {
     pub to: (usize, Shape<'t>),
 }
 
+impl Run<'_, '_> {
+    /// Bytes that are copied.
+    pub fn len(&self) -> hanare_protocol::Result<u64> {
+        self.from.1.by_ref().check("", u64::MAX).map(|checked| checked.len())
+    }
+}
+
 /// Bytes that a program brings and sends on at once, if a side is mapped coherently: page directories know no copies between nodes.
 pub(crate) const THROUGH_LEN: u64 = 1 << 20;
 

@@ -275,7 +275,7 @@ impl QueueReach {
         let (route, shape) = (self.region.extent_route(0), Shape::contiguous(self.at, operand.len() as u64));
         let command = Command::new(Op::Append { lane }, route.node, route.slot, route.grant, &shape);
         drafts.note(command.op, self.region.name(), operand.len() as u64);
-        drafts.push(&route, &command, ListBytes::None, operand, answer, Vec::new());
+        drafts.push(&route, &command, (operand.len() as u64, ListBytes::None), operand, answer, Vec::new());
         Ok(())
     }
 

@@ -51,6 +51,9 @@ pub(crate) struct Lists {
 /// Room of a lane for what goes before the bytes of a request: commands and lists. As many again for the bytes that go with it.
 pub(crate) const MESSAGE_LEN: usize = 128 << 10;
 
+/// Room for the reason of a refusal.
+const REASON_LEN: usize = 4 << 10;
+
 /// Tools of a context.
 pub(crate) struct Tools {
     /// A connection for each home, in the order in which the homes were given.
@@ -65,30 +68,59 @@ pub(crate) struct Tools {
     pub numbers: Box<[u64; LANE_PAGE_COUNT]>,
     /// Differences of the page that is being sent.
     pub diff: Box<Diff>,
+    /// Room for a home's reason of a refusal.
+    pub reason: Box<[u8]>,
     /// The number of the next request; one lane's requests are numbered on their own.
     pub seq: u64,
-    /// Orders for new connections, the context's number there, and the time for them.
-    orders: Option<(Arc<Orders>, usize, Duration)>,
+    /// The last call of the context that counts once. It has one under way at most.
+    pub call: u64,
+    pub renewer: Renewer,
 }
+
+/// A context's way to new connections: orders, its number there, and the time for them.
+pub(crate) struct Renewer(Option<(Arc<Orders>, usize, Duration)>);
 
 impl Tools {
     /// Makes another connection to home number `home`, if it was found broken though its node may live. Returns true if it is good. A node
     /// that was silent has had its time. Async-signal-safe.
     pub fn renew(&mut self, home: usize, why: Broken) -> bool {
-        let Some((orders, lane, bound)) = self.orders.as_ref().filter(|_| why == Broken::Closed) else { return false };
-        orders.renew(*lane, home, &mut self.endpoints[home], *bound) == Renewal::Made
+        self.renewer.renew(&mut self.endpoints[home], home, why)
+    }
+
+    /// [`Renewer::renew_again`].
+    pub fn renew_again(&mut self, renewals: &mut Renewals, home: usize, broken: Option<Broken>) -> bool {
+        self.renewer.renew_again(&mut self.endpoints, renewals, home, broken)
+    }
+}
+
+impl Renewer {
+    /// Tells a home, on a new connection, whose calls come on it.
+    fn introduce(&self, endpoint: &Endpoint) {
+        if let Some((orders, lane, _)) = &self.0 {
+            orders.introduce(*lane, endpoint);
+        }
+    }
+
+    /// True if another node may become a home.
+    pub fn moves(&self) -> bool {
+        self.0.as_ref().is_some_and(|(orders, ..)| orders.moves())
+    }
+
+    fn renew(&self, endpoint: &mut Endpoint, home: usize, why: Broken) -> bool {
+        let Some((orders, lane, bound)) = self.0.as_ref().filter(|_| why == Broken::Closed) else { return false };
+        orders.renew(*lane, home, endpoint, *bound) == Renewal::Made
     }
 
     /// [`Tools::renew`], for one more request of a fault. Bytes with copies may have another home meanwhile, whatever was `broken` or refused. The
     /// coordinator is asked for it until the lease of a lost one must be over. Async-signal-safe.
-    pub fn renew_again(&mut self, renewals: &mut Renewals, home: usize, broken: Option<Broken>) -> bool {
-        let Some((orders, lane, bound)) = self.orders.as_ref() else { return false };
+    pub fn renew_again(&self, endpoints: &mut [Endpoint], renewals: &mut Renewals, home: usize, broken: Option<Broken>) -> bool {
+        let Some((orders, lane, bound)) = self.0.as_ref() else { return false };
         if !orders.moves() {
             renewals.count += 1;
-            return renewals.count <= self.endpoints.len() && broken.is_some_and(|why| self.renew(home, why));
+            return renewals.count <= endpoints.len() && broken.is_some_and(|why| self.renew(&mut endpoints[home], home, why));
         }
         while renewals.breaks.may_repeat_moved() {
-            match orders.renew(*lane, home, &mut self.endpoints[home], *bound) {
+            match orders.renew(*lane, home, &mut endpoints[home], *bound) {
                 Renewal::Made => return true,
                 Renewal::NotNow => {}
                 Renewal::Never => return false,
@@ -127,10 +159,15 @@ impl FaultContexts {
         // A silent home may be home no more.
         let bound = if next.moves() { shared.bound.min(Duration::from_millis(MOVE_MS)) } else { shared.bound };
         let orders = Orders::of_lanes(shared, next, homes.len(), count, bound)?;
-        let connect = || -> Result<Box<[Endpoint]>> {
-            homes.iter().map(|(node, address)| Endpoint::connect(shared, *node, address, bound)).collect()
+        let lane = |lane| -> Result<FaultContext> {
+            let connect = |(node, address): &(NodeId, &str)| {
+                let endpoint = Endpoint::connect(shared, *node, address, bound)?;
+                orders.introduce(lane, &endpoint);
+                Ok(endpoint)
+            };
+            let endpoints: Result<Box<[Endpoint]>> = homes.iter().map(connect).collect();
+            Ok(FaultContext::new(endpoints?, Renewer(Some((orders.clone(), lane, shared.bound)))))
         };
-        let lane = |lane| connect().map(|endpoints| FaultContext::new(endpoints, Some((orders.clone(), lane, shared.bound))));
         let lanes: Result<Box<[FaultContext]>> = (0..count).map(lane).collect();
         lanes.map(FaultContexts)
     }
@@ -175,13 +212,16 @@ impl FaultContexts {
         const PATIENCE: Duration = Duration::from_millis(ASK_MS);
         for index in 0..self.0.len() {
             let mut lane = self.take_that(index);
-            for (home, endpoint) in lane.tools().endpoints.iter_mut().enumerate() {
+            let Tools { endpoints, renewer, .. } = lane.tools();
+            for (home, endpoint) in endpoints.iter_mut().enumerate() {
                 let (node, address) = place(home);
                 if node == endpoint.node() && !endpoint.is_ended() {
                     continue;
                 }
                 let lost = || Error::NodeLost { node, reason: "its address is not known".to_owned() };
-                *endpoint = Endpoint::connect_within(shared, node, address.ok_or_else(lost)?, endpoint.bound(), PATIENCE)?;
+                let made = Endpoint::connect_within(shared, node, address.ok_or_else(lost)?, endpoint.bound(), PATIENCE)?;
+                renewer.introduce(&made);
+                *endpoint = made;
             }
         }
         Ok(())
@@ -198,7 +238,7 @@ impl FaultContexts {
 }
 
 impl FaultContext {
-    fn new(endpoints: Box<[Endpoint]>, orders: Option<(Arc<Orders>, usize, Duration)>) -> FaultContext {
+    fn new(endpoints: Box<[Endpoint]>, renewer: Renewer) -> FaultContext {
         let room = |len| vec![0; len].into_boxed_slice();
         let tools = Tools {
             endpoints,
@@ -207,8 +247,10 @@ impl FaultContext {
             operands: room(MESSAGE_LEN),
             numbers: Box::new([0; LANE_PAGE_COUNT]),
             diff: Box::new(Diff::none()),
+            reason: room(REASON_LEN),
             seq: 0,
-            orders,
+            call: 0,
+            renewer,
         };
         let lists = Lists { window: [0; LANE_PAGE_COUNT], victims: [0; LANE_PAGE_COUNT], dirty: [0; LANE_PAGE_COUNT] };
         FaultContext { is_taken: AtomicBool::new(false), tools: UnsafeCell::new(tools), lists: UnsafeCell::new(Box::new(lists)) }
@@ -262,7 +304,7 @@ mod tests {
     use std::thread;
 
     fn lanes(count: usize) -> FaultContexts {
-        FaultContexts((0..count).map(|_| FaultContext::new(Box::default(), None)).collect())
+        FaultContexts((0..count).map(|_| FaultContext::new(Box::default(), Renewer(None))).collect())
     }
 
     #[test]

@@ -11,6 +11,7 @@
 use super::endpoint::Endpoint;
 use crate::client::attachment::{Reconnect, Shared};
 use hanare_protocol::id::NodeId;
+use hanare_protocol::wire::exchange::name_head;
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use rustix::event::{Timespec, poll};
@@ -75,6 +76,8 @@ pub(crate) enum Renewal {
 pub(crate) struct Orders {
     homes: Arc<dyn FindHomes>,
     home_count: usize,
+    /// Each lane, for homes that move: nobody can guess it. Their calls count once.
+    clients: Box<[u64]>,
     /// Time for an answer on the connections that are made.
     bound: Duration,
     /// For each lane and each of its connections.
@@ -96,7 +99,16 @@ impl Orders {
         bound: Duration,
     ) -> Result<Arc<Orders>> {
         let words = || (0..lanes * home_count).map(|_| AtomicUsize::new(IDLE)).collect();
-        shared.reconnect_on_order(|bell| Orders { homes, home_count, bound, words: words(), spent: words(), bell })
+        let client = |_| hanare_memory::random::bytes().map(u64::from_le_bytes);
+        let clients = if homes.moves() { (0..lanes).map(client).collect::<Result<_>>()? } else { Box::default() };
+        shared.reconnect_on_order(|bell| Orders { homes, home_count, clients, bound, words: words(), spent: words(), bell })
+    }
+
+    /// Tells a home on a new connection of a lane whose calls come on it. A connection that breaks under it is found broken later.
+    pub fn introduce(&self, lane: usize, endpoint: &Endpoint) {
+        if let Some(client) = self.clients.get(lane) {
+            let _ = endpoint.send(&[&name_head(u128::from(*client) << 64 | lane as u128).encode()]);
+        }
     }
 
     /// True if another node may become a home.
@@ -151,6 +163,7 @@ impl Reconnect for Orders {
             drop(unboxed(self.spent[at].swap(IDLE, AcqRel)));
             let found = self.homes.find(shared, at % self.home_count);
             let made = found.and_then(|(node, address)| Endpoint::connect(shared, node, &address, self.bound));
+            made.iter().for_each(|endpoint| self.introduce(at / self.home_count, endpoint));
             let ready = match made {
                 Ok(endpoint) => Box::into_raw(Box::new(endpoint)) as usize,
                 Err(error) => {

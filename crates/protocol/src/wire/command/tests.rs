@@ -55,18 +55,23 @@ proptest! {
     }
 
     #[test]
-    fn a_command_and_its_list_survive_the_wire(op in ops(), node: u32, slot: u32, grant: [u8; 16], shape in shapes()) {
-        let command = Command::new(op, node, Slot(slot), Grant(grant), &shape);
+    fn a_command_and_its_list_survive_the_wire(
+        op in ops(), node: u32, slot: u32, grant: [u8; 16], shape in shapes(), before in prop_oneof![Just(0), any::<u64>()],
+    ) {
+        let goes_on = before > 0 && op.writes();
+        let command = Command { goes_on, ..Command::new(op, node, Slot(slot), Grant(grant), &shape) };
         prop_assert_eq!(Command::decode(&command.encode()), Ok(command));
-        let mut list = match &shape {
+        let mut list = if goes_on { before.to_le_bytes().to_vec() } else { Vec::new() };
+        list.extend(match &shape {
             Shape::Strided(_) => Vec::new(),
             Shape::Subarray(shape) => dims_list(shape),
             Shape::Indexed(shape) => index_bytes(&shape.indices).to_vec(),
-        };
+        });
         list.resize(list.len().next_multiple_of(8), 0);
         prop_assert_eq!(command.list_len(), Ok(list.len() as u64));
         let words: Vec<u64> = list.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
         prop_assert_eq!(command.shape(&words), Ok(shape));
+        prop_assert_eq!(command.written_before(&words), if goes_on { before } else { 0 });
     }
 }
 

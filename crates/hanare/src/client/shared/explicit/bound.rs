@@ -187,7 +187,8 @@ impl BoundMemory for Explicit {
         fence(Ordering::SeqCst);
         for run in page_runs(ranges) {
             let (start, end) = (run.start * PAGE_LEN, (run.end * PAGE_LEN).min(self.len as u64));
-            self.each_part(start, end.saturating_sub(start), |pager, first, end| pager.flush_some(first, end, Some(ranges)))?;
+            let flush = |pager: &Pager, first, end| pager.flush_some(first, end, Some(ranges));
+            self.each_part(start, end.saturating_sub(start), self.flush_retries(), flush)?;
         }
         Ok(())
     }

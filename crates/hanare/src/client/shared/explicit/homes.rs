@@ -9,16 +9,16 @@ use super::answer::{Why, expect};
 use super::message::ContextMessage;
 use super::twins::Twins;
 use crate::client::region::Region;
-use crate::client::shared::fault_contexts::Tools;
+use crate::client::shared::fault_contexts::{Renewals, Tools};
 use hanare_memory::diff::PAGE;
 use hanare_memory::uffd::Refused;
 use hanare_protocol::id::{Grant, NodeId, Slot};
-use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::limits::{CALL_NUMBER_MAX, PAGE_LEN};
 use hanare_protocol::placement::{Extent, Layout, Piece};
 use hanare_protocol::wire::carried::ExtentAddress;
 use hanare_protocol::wire::command::{Command, Form, Op};
 use hanare_protocol::wire::control::{self, RegionView};
-use hanare_protocol::wire::head::{Head, Kind};
+use hanare_protocol::wire::head::{Head, Kind, encode_call};
 use hanare_protocol::{Error, Result};
 pub(super) use question::AskedPage;
 use std::ops::Range;
@@ -72,10 +72,15 @@ impl Target {
         Grant(grant)
     }
 
+    /// Has a command of before go to the home of today.
+    fn retarget(&self, command: &mut Command) {
+        (command.node, command.slot, command.grant) = (self.node().0, self.slot(), self.grant());
+    }
+
     /// A command on a row of blocks of the extent.
     fn command(&self, op: Op, offset: u64, block: u64) -> Command {
         let (node, slot, grant) = (self.node().0, self.slot(), self.grant());
-        Command { op, node, slot, grant, form: Form::Strided, offset, block, count: 1, stride: block }
+        Command { op, node, slot, grant, form: Form::Strided, offset, block, count: 1, stride: block, goes_on: false }
     }
 }
 
@@ -182,7 +187,7 @@ impl Homes {
     /// told of or not; what the others answered is taken in, so that their connections go on.
     pub fn fetch(&self, tools: &mut Tools, pages: &[u64], mut arrived: impl FnMut(Range<usize>, &[u8])) -> Result<(), Failed> {
         tools.seq += 1;
-        let Tools { endpoints, pages: room, message, seq, .. } = tools;
+        let Tools { endpoints, pages: room, message, reason, seq, .. } = tools;
         let (mut failed, mut asked, mut home_count) = (None, 0, 0);
         while asked < self.count() && failed.is_none() {
             let request = self.gets(pages, asked, message);
@@ -204,7 +209,7 @@ impl Homes {
             let ranges = Ranges { homes: self, home, pages, index: 0, within: 0 };
             let expected: u64 = ranges.clone().map(|range| range.len() as u64).sum();
             let mut receive = || {
-                expect(endpoint, *seq, expected, message)?;
+                expect(endpoint, *seq, expected, reason)?;
                 for range in ranges.clone().flat_map(in_turns) {
                     endpoint.receive(&mut room[range.clone()]).map_err(Why::Broken)?;
                     let whole = if range.end + PAGE > pages.len() * PAGE { pages.len() } else { range.end / PAGE };
@@ -246,7 +251,8 @@ impl Homes {
     /// Sends to a home what was changed of its parts of dirty pages, ascending. `read` puts the bytes of some of them into a room for
     /// [`LANE_PAGE_COUNT`](crate::client::shared::fault_contexts::LANE_PAGE_COUNT). Returns how many bytes were sent.
     ///
-    /// The caller holds the pages, and has them protected from writing. **Errors**: a part of it may be at the home then.
+    /// The caller holds the pages, and has them protected from writing. Where the home of bytes with copies is lost, the next one gets the
+    /// same message, and does not repeat what the copies have of it. **Errors**: a part of it may be at the home then.
     pub fn send<E: From<Failed> + From<Refused>>(
         &self,
         home: usize,
@@ -255,12 +261,22 @@ impl Homes {
         pages: &[u64],
         mut read: impl FnMut(&[u64], &mut [u8]) -> Result<(), Refused>,
     ) -> Result<u64, E> {
-        let Tools { endpoints, pages: room, message, operands, numbers, diff, seq, .. } = tools;
-        let (endpoint, mut sent) = (&endpoints[home], 0);
+        let Tools { endpoints, pages: room, message, operands, numbers, diff, reason, seq, call, renewer } = tools;
+        let mut sent = 0;
         let mut post = |message: &mut ContextMessage<'_>| {
-            *seq += 1;
             sent += message.changed_len();
-            message.exchange(endpoint, *seq).map_err(|why| Failed { home, why })
+            let mut numbered = NumberedMessage::next(call, renewer.moves());
+            let mut renewals = Renewals::default();
+            let outcome = loop {
+                *seq += 1;
+                let Err(why) = message.exchange(&endpoints[home], *seq, numbered.detail(), reason) else { break Ok(()) };
+                if numbered.0.is_none() || !renewer.renew_again(endpoints, &mut renewals, home, why.broken()) {
+                    break Err(Failed { home, why });
+                }
+                message.retarget(|command| self.targets[self.extents[home]].retarget(command));
+            };
+            message.clear();
+            outcome
         };
         let mut message = ContextMessage::new(message, operands);
         let mut those = pages.iter().filter(|page| self.has_part(**page, home));
@@ -292,13 +308,30 @@ impl Homes {
     }
 
     /// A failure as an error, with the home's own reason where it gave one. Not for a signal handler.
-    pub fn error(&self, failed: Failed, message: &[u8]) -> Error {
+    pub fn error(&self, failed: Failed, reason: &[u8]) -> Error {
         let node = self.node(failed.home);
         match failed.why {
             Why::Broken(why) => why.error(node),
-            Why::Refused(len) => control::decode::<Error>(&message[..len])
+            Why::Refused(len) => control::decode::<Error>(&reason[..len])
                 .unwrap_or_else(|malformed| Error::Garbage { peer: node.to_string(), reason: malformed.0.to_owned() }),
         }
+    }
+}
+
+/// The number of a context's call, where homes know such, and if it was sent.
+struct NumberedMessage(Option<(u64, bool)>);
+
+impl NumberedMessage {
+    /// The next one, if homes may move.
+    fn next(last: &mut u64, moves: bool) -> NumberedMessage {
+        let is_left = moves && *last < CALL_NUMBER_MAX;
+        *last += u64::from(is_left);
+        NumberedMessage(is_left.then_some((*last, false)))
+    }
+
+    /// Its part of a head's detail: the next time it is a repetition.
+    fn detail(&mut self) -> u64 {
+        self.0.as_mut().map_or(0, |(number, was_sent)| encode_call(*number, *number, std::mem::replace(was_sent, true)))
     }
 }
 

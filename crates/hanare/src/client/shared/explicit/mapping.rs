@@ -25,7 +25,7 @@ pub(crate) struct SharedExplicit {
 }
 
 impl SharedExplicit {
-    /// Tells the homes, and maps a region, `Explicit` or `Entry`. One with copies is mapped in no other way, so nobody is told.
+    /// Tells the homes, and maps a region, `Explicit` or `Entry`. One with copies is never mapped coherently, so nobody is told.
     ///
     /// **Errors**: [`Error::BadUse`] where it is mapped otherwise; as for [`Explicit::new`].
     pub fn new(region: &Region, consistency: Consistency, address: MapAddress) -> Result<SharedExplicit> {
@@ -33,7 +33,7 @@ impl SharedExplicit {
         let life = region.shared.life();
         if region.copies() > 1 {
             let (shared, gid) = (region.shared.clone(), region.gid());
-            let explicit = Some(Explicit::make(region, address, MapOptions::new, false)?);
+            let explicit = Some(Explicit::make(region, address, MapOptions::new, consistency == Consistency::Entry)?);
             return Ok(SharedExplicit { explicit, hold: None, consistency, life: life.number, shared, gid });
         }
         match life.session.ask(&request)? {
@@ -79,7 +79,7 @@ impl MappedRegion for SharedExplicit {
     }
 
     fn carried(&self) -> Option<&dyn CarriedMemory> {
-        // A barrier's home puts the stores that it carries past the copies. So these go before it.
+        // The home of a barrier or a lock puts the stores that it carries past the copies. So these go before it.
         Some(self.explicit() as &dyn CarriedMemory).filter(|_| !self.has_copies())
     }
 

@@ -180,21 +180,35 @@ impl ContextMessage<'_> {
         self.operand_len += bytes.len();
     }
 
-    /// Sends it; it is empty then. An answer may come into the room.
-    pub fn send(&mut self, endpoint: &Endpoint, seq: u64) -> Result<(), Broken> {
-        let lists = COMMANDS_LEN_MAX..COMMANDS_LEN_MAX + self.list_len.next_multiple_of(8);
-        let body_len = (self.commands_len() + lists.len() + self.operand_len) as u64;
-        let head = Head { count: self.count, body_len, ..Head::new(Kind::Commands, seq) }.encode();
-        let pieces = [&head[..], &self.room[..self.commands_len()], &self.room[lists], &self.operands[..self.operand_len]];
-        let sent = endpoint.send(&pieces);
+    /// Empties it for the next commands.
+    pub fn clear(&mut self) {
         (self.last, self.count, self.list_len, self.operand_len) = (None, 0, 0, 0);
-        sent
     }
 
-    /// Sends it, and waits until it is done. A refusal's reason is in the room.
-    pub fn exchange(&mut self, endpoint: &Endpoint, seq: u64) -> Result<(), Why> {
-        self.send(endpoint, seq).map_err(Why::Broken)?;
-        expect(endpoint, seq, 0, self.room)
+    /// Changes each of its commands.
+    pub fn retarget(&mut self, change: impl Fn(&mut Command)) {
+        let len = self.commands_len();
+        for bytes in self.room[..len].as_chunks_mut::<COMMAND_LEN>().0 {
+            if let Ok(mut command) = Command::decode(bytes) {
+                change(&mut command);
+                *bytes = command.encode();
+            }
+        }
+    }
+
+    /// Sends it. `call` is its part of the head's detail.
+    pub fn send(&self, endpoint: &Endpoint, seq: u64, call: u64) -> Result<(), Broken> {
+        let lists = COMMANDS_LEN_MAX..COMMANDS_LEN_MAX + self.list_len.next_multiple_of(8);
+        let body_len = (self.commands_len() + lists.len() + self.operand_len) as u64;
+        let head = Head { count: self.count, body_len, detail: call, ..Head::new(Kind::Commands, seq) }.encode();
+        let pieces = [&head[..], &self.room[..self.commands_len()], &self.room[lists], &self.operands[..self.operand_len]];
+        endpoint.send(&pieces)
+    }
+
+    /// Sends it, and waits until it is done. The reason of a refusal has a room of its own.
+    pub fn exchange(&self, endpoint: &Endpoint, seq: u64, call: u64, reason: &mut [u8]) -> Result<(), Why> {
+        self.send(endpoint, seq, call).map_err(Why::Broken)?;
+        expect(endpoint, seq, 0, reason)
     }
 }
 
@@ -253,7 +267,7 @@ mod tests {
 
     fn command(op: Op) -> Command {
         let (node, slot, grant) = (3, Slot(5), Grant([7; 16]));
-        Command { op, node, slot, grant, form: Form::Strided, offset: 10_000, block: 0, count: 1, stride: 0 }
+        Command { op, node, slot, grant, form: Form::Strided, offset: 10_000, block: 0, count: 1, stride: 0, goes_on: false }
     }
 
     /// A node's execution of the commands so far: bytes by their offset in the extent.
@@ -303,7 +317,7 @@ mod tests {
             while from < range.end {
                 from = message.put(command(Op::Put), &diff, &page, &range, from);
                 apply(&message, &mut extent);
-                (message.last, message.count, message.list_len, message.operand_len) = (None, 0, 0, 0);
+                message.clear();
             }
             let len = range.len();
             prop_assert!(extent[10_000..][..len] == page[range]);

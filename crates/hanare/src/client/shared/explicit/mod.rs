@@ -306,8 +306,13 @@ impl Explicit {
             let keeps_dirty = self.pages.as_deref().is_some_and(|pager| pager.keeps_dirty);
             // Stores that go home before their release would not be among its changes.
             let within = keeps_dirty.then(|| bound::without(range, &self.shared.claims.held_bytes(self.gid)));
-            self.each_part(offset, len, |pager, first, end| pager.flush_some(first, end, within.as_deref()))
+            self.each_part(offset, len, self.flush_retries(), |pager, first, end| pager.flush_some(first, end, within.as_deref()))
         })
+    }
+
+    /// The retries of a flush. Where bytes have copies the flush itself goes on at the next home.
+    fn flush_retries(&self) -> Retries {
+        Retries { is_spent: self.copies > 1, ..Retries::default() }
     }
 
     /// Counts of its pages so far.
@@ -316,12 +321,17 @@ impl Explicit {
     }
 
     /// Works through the pages of a range, a part at a time; a part that failed once more, if the homes could be reached anew.
-    fn each_part(&self, offset: u64, len: u64, work: impl Fn(&Pager, u64, u64) -> (u64, Result<()>)) -> Result<()> {
+    fn each_part(
+        &self,
+        offset: u64,
+        len: u64,
+        mut retries: Retries,
+        work: impl Fn(&Pager, u64, u64) -> (u64, Result<()>),
+    ) -> Result<()> {
         let range = self.check(offset, len)?;
         let Some(pager) = self.pages.as_deref() else { return Ok(()) };
         let (mut page, end) = (range.start / PAGE_LEN, range.end.div_ceil(PAGE_LEN));
         let mut outcome = Ok(());
-        let mut retries = Retries::default();
         while page < end {
             // The pager holds pages and a context: no handler of the program may run on this thread and touch them.
             let (next, mut done) = fault::undisturbed(|| work(pager, page, end));
@@ -331,7 +341,7 @@ impl Explicit {
                 done = fault::undisturbed(|| work(pager, page, next)).1;
             }
             if done.is_ok() && self.copies > 1 {
-                retries = Retries::default();
+                retries.breaks = Breaks::default();
             }
             outcome = outcome.and(done);
             page = next;
@@ -343,7 +353,8 @@ impl Explicit {
     #[cold]
     fn may_repeat(&self, pager: &Pager, error: &Error, retries: &mut Retries) -> bool {
         if self.copies > 1 {
-            return is_moving(error)
+            return !retries.is_spent
+                && is_moving(error)
                 && retries.breaks.may_repeat_moved()
                 && !self.mend(pager).is_err_and(|error| is_for_good(&error));
         }

@@ -482,7 +482,7 @@ impl Pager {
         let mut lane = self.lanes.take();
         let settled = self.settle(lane.tools(), &pages[..len], &mut [0; FLUSH_COUNT], within);
         pages[..len].iter().for_each(|page| self.words.release(*page));
-        (next, settled.map_err(|trouble| self.error(trouble, &lane.tools().message)))
+        (next, settled.map_err(|trouble| self.error(trouble, &lane.tools().reason)))
     }
 
     /// Holds pages of `first .. end` that are in a state that is wanted, as many as there is room for; waits for the first of
@@ -514,9 +514,9 @@ impl Pager {
     }
 
     /// Trouble as an error. Not for a signal handler.
-    pub(super) fn error(&self, trouble: Trouble, message: &[u8]) -> Error {
+    pub(super) fn error(&self, trouble: Trouble, reason: &[u8]) -> Error {
         match trouble {
-            Trouble::Home(failed) => self.homes.error(failed, message),
+            Trouble::Home(failed) => self.homes.error(failed, reason),
             Trouble::Kernel(refused) => refused.into(),
         }
     }

@@ -12,9 +12,9 @@
 //!
 //! Safety: as in `pager`, invariant 1.
 
-use super::Explicit;
 use super::homes::{AskedPage, Homes};
 use super::pager::{PageList, Pager, Trouble};
+use super::{Explicit, Retries};
 use crate::client::attachment::count;
 use crate::client::shared::fault_contexts::{LANE_PAGE_COUNT, Tools};
 use crate::trace;
@@ -47,7 +47,7 @@ impl Pager {
         if asked.iter().any(|one| one.is_asked) {
             let mut lane = self.lanes.take();
             let told = self.homes.ask(lane.tools(), self.digests.seed(), &mut asked).map_err(Trouble::Home);
-            done = done.and(told.map_err(|trouble| self.error(trouble, &lane.tools().message)));
+            done = done.and(told.map_err(|trouble| self.error(trouble, &lane.tools().reason)));
         }
         // Pages of a silent home stay as they were, like those that it does not give.
         asked.retain(|one| !one.is_asked || one.at_home.is_some());
@@ -157,7 +157,7 @@ impl Pager {
         let mut lane = self.lanes.take();
         let merged = self.merge(lane.tools(), dirty);
         dirty.iter().for_each(|page| self.words.release(*page));
-        merged.map_err(|trouble| self.error(trouble, &lane.tools().message))
+        merged.map_err(|trouble| self.error(trouble, &lane.tools().reason))
     }
 
     /// Takes the home's bytes of dirty pages, ascending, and puts this process's stores back. Held: the pages.
@@ -217,7 +217,7 @@ impl Explicit {
     fn update_by(&self, asking: Asking, offset: u64, len: u64) -> Result<()> {
         let _rest = self.at_rest();
         trace::slice_on("update", &self.name, (offset, len), || {
-            self.each_part(offset, len, |pager, first, end| pager.update_some(first, end, asking))
+            self.each_part(offset, len, Retries::default(), |pager, first, end| pager.update_some(first, end, asking))
         })
     }
 }

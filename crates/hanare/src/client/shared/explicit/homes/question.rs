@@ -46,7 +46,7 @@ impl Homes {
     pub fn ask(&self, tools: &mut Tools, seed: &[u8; LEN], asked: &mut [AskedPage]) -> Result<(), Failed> {
         const { assert!(Homes::ASKED_COUNT * 4 <= MESSAGE_LEN * 3 / 4, "the numbers of all pages find room") };
         tools.seq += 1;
-        let Tools { endpoints, pages: room, message, operands, seq, .. } = tools;
+        let Tools { endpoints, pages: room, message, operands, reason, seq, .. } = tools;
         let (mut failed, mut counts) = (None, vec![0; self.count()]);
         for (home, count) in counts.iter_mut().enumerate() {
             let mut request = ContextMessage::new(message, operands);
@@ -58,7 +58,7 @@ impl Homes {
                 }
             }
             if *count > 0
-                && let Err(why) = request.send(&endpoints[home], *seq)
+                && let Err(why) = request.send(&endpoints[home], *seq, 0)
             {
                 failed = failed.or(Some(Failed { home, why: Why::Broken(why) }));
                 *count = 0;
@@ -66,7 +66,7 @@ impl Homes {
         }
         for (home, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
             let answer = &mut room[..count * LEN];
-            let told = expect(&endpoints[home], *seq, answer.len() as u64, message);
+            let told = expect(&endpoints[home], *seq, answer.len() as u64, reason);
             if let Err(why) = told.and_then(|()| endpoints[home].receive(answer).map_err(Why::Broken)) {
                 failed = failed.or(Some(Failed { home, why }));
                 continue;
