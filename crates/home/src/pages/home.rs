@@ -7,7 +7,7 @@ use super::memory::{HomePages, PageBytes};
 use super::outgoing::{Outbox, Outgoing};
 use super::reply::{PageBody, PageReply};
 use super::routes::PageRoutes;
-use hanare_protocol::id::{Gid, NodeId, Rights};
+use hanare_protocol::id::{Epoch, Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_RUN_COUNT_MAX;
 use hanare_protocol::page::directory::Output;
 use hanare_protocol::page::membership::{Joiner, Over, Sharer, Sharers};
@@ -115,12 +115,13 @@ impl<H: HomePages> PageHome<H> {
         self.directory.lost().collect()
     }
 
-    /// Takes a host in; `is_own` if it is this very node. A host that is here already keeps its number, and may come to write.
-    pub fn join(&mut self, who: Joiner, (share, rights): (u64, Rights), is_own: bool) -> Joined {
+    /// Takes a host in, in this node's life of that epoch; `is_own` if it is this very node. A host that is here already keeps its number, and
+    /// may come to write.
+    pub fn join(&mut self, who: Joiner, (share, rights): (u64, Rights), (epoch, is_own): (Epoch, bool)) -> Joined {
         let node = who.node;
         let (host, share) = self.sharers.join(who, (share, rights), is_own);
         self.moves.on_host(host, node);
-        Joined { host, share, rights }
+        Joined { host, share, rights, epoch }
     }
 
     /// True if the numbers for hosts are used up.

@@ -235,8 +235,9 @@ impl<M: PageMemory> Pages<M> {
         let Some((place, at)) = self.keys.get(&key).copied() else { return self.give_back(from, result) };
         let Some(host) = self.hosts.get_mut(&place) else { return };
         match result {
-            Ok(Joined { host: me, share, rights }) => {
-                if !host.sharing.on_accepted(at, process, (share, rights)) {
+            Ok(Joined { host: me, share, rights, epoch }) => {
+                let life = Life { epoch, process: Some(process) };
+                if !host.sharing.on_accepted(at, life, (share, rights)) {
                     return self.give_back(from, result);
                 }
                 let is_own = place.readers.is_none() && self.me.is_some_and(|(node, _)| node == host.homes[at].node);

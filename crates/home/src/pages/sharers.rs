@@ -72,7 +72,8 @@ impl<M: PageMemory> Pages<M> {
         if self.ending.is_some() {
             return Err(Error::NoCoordinator { reason: "its home ends".to_owned() }.into());
         }
-        let (me, _) = self.me.ok_or_else(|| Error::NoCoordinator { reason: "its home has not joined the pool".to_owned() })?;
+        let (me, epoch) =
+            self.me.ok_or_else(|| Error::NoCoordinator { reason: "its home has not joined the pool".to_owned() })?;
         let mut rights = self.granted(me, join)?;
         if join.readers.is_some() {
             rights = Rights::Read;
@@ -106,7 +107,8 @@ impl<M: PageMemory> Pages<M> {
                 Error::LimitReached { what: "hosts that ever mapped a region".to_owned(), limit: u64::from(u16::MAX) }.into()
             );
         }
-        let joined = home.join(joiner(join, life), (share, rights), join.node == me && join.readers.is_none());
+        let is_own = join.node == me && join.readers.is_none();
+        let joined = home.join(joiner(join, life), (share, rights), (epoch, is_own));
         self.shares.insert(joined.share, (join.gid, joined.host));
         Ok(joined)
     }

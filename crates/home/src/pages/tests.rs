@@ -156,7 +156,7 @@ fn said(pages: &mut Pages<PageVectors>) -> Vec<NodeMessage> {
     frames.filter_map(|frame| if let Frame::Message(_, message) = frame { Some(message) } else { None }).collect()
 }
 
-const JOINED: Joined = Joined { host: HostId(1), share: 5, rights: Rights::Write };
+const JOINED: Joined = Joined { host: HostId(1), share: 5, rights: Rights::Write, epoch: Epoch(1) };
 
 /// A node that was taken for lost hears that it is let in, by the key of its life before. It has made no connection since.
 #[test]

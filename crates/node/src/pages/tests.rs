@@ -90,7 +90,7 @@ fn map(regions: &mut TestHome, client: u64) {
 
 /// The home elsewhere lets the host in, by the share 5, over a connection of its node.
 fn let_in(regions: &mut TestHome) {
-    let joined = Joined { host: HostId(1), share: 5, rights: Rights::Write };
+    let joined = Joined { host: HostId(1), share: 5, rights: Rights::Write, epoch: Epoch(1) };
     let frames = [
         encode_frame(&Frame::Hail { node: ELSEWHERE, life: Incarnation(2), address: "there".to_owned(), channel: 1 }, None),
         frame(1, NodeMessage::Joined { key: KEY, result: Ok(joined) }, None),

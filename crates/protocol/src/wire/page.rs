@@ -364,6 +364,8 @@ pub struct Joined {
     pub share: u64,
     /// The most that the grants of this [`Join`] allow.
     pub rights: Rights,
+    /// The epoch of the home's life.
+    pub epoch: Epoch,
 }
 
 /// The bytes of a frame, and of the page behind it.

@@ -4,6 +4,12 @@ use super::*;
 use crate::Plan;
 use crate::harness::testing::{finds_all, meets, passes, replays};
 
+/// A program waited for ever: late news of the end of a node's life took messages to its next life away.
+#[test]
+fn a_seed_that_failed_once_holds() {
+    passes::<PageWorld>(121..122, 4..5, 3.0);
+}
+
 #[test]
 // FEATURE: EU-F13
 fn short_runs_hold_every_check() {

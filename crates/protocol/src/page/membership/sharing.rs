@@ -10,7 +10,7 @@
 
 use super::life::{Life, Over};
 use super::table::{Event, HOME, HomeEvent, HomePhase, Phase, REGION};
-use crate::id::{ClientId, Epoch, Incarnation, Rights};
+use crate::id::{ClientId, Epoch, Rights};
 use crate::table;
 use std::collections::VecDeque;
 
@@ -240,10 +240,12 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
         self.homes[home].life.is_over(over)
     }
 
-    /// A home, by that process, takes this host in with that membership and those rights. Returns true if it was asked. A home that was not
+    /// A home, in that life, takes this host in with that membership and those rights. Returns true if it was asked. A home that was not
     /// asked has to hear `Forgot`. It has a sharer that does not know it, and this host cannot say what that sharer had. So has a home that
     /// knew this host by another membership. It went on without this host meanwhile, and says so.
-    pub fn on_accepted(&mut self, home: usize, process: Incarnation, (share, rights): (u64, Rights)) -> bool {
+    ///
+    /// The life may be a later one than this host asked: late news of the end of those before must not end it.
+    pub fn on_accepted(&mut self, home: usize, life: Life, (share, rights): (u64, Rights)) -> bool {
         let known = &mut self.homes[home];
         if known.share.is_some_and(|earlier| earlier != share) {
             return false;
@@ -251,7 +253,7 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
         if !known.take(HomeEvent::Accept) {
             return known.share == Some(share);
         }
-        (known.share, known.life.process) = (Some(share), Some(process));
+        (known.share, known.life) = (Some(share), life);
         if self.wanted().is_some_and(|wanted| wanted.rights() > rights) {
             self.fail_asking(Refused::Rights(home));
         }

@@ -36,8 +36,12 @@ fn asked(homes: usize) -> Region {
     region
 }
 
+fn life(epoch: u64, process: u128) -> Life {
+    Life { epoch: Epoch(epoch), process: Some(Incarnation(process)) }
+}
+
 fn accept(region: &mut Region, home: usize) -> bool {
-    region.on_accepted(home, Incarnation(1), (10 + home as u64, Rights::Write))
+    region.on_accepted(home, life(1, 1), (10 + home as u64, Rights::Write))
 }
 
 /// The same, and all have let it in.
@@ -111,7 +115,7 @@ fn one_program_is_asked_for_at_a_time_and_what_it_may_not_have_is_refused() {
     assert_eq!(region.share_with(program(3)), None);
     assert_eq!(region.share_with(program(4)), None);
     region.on_client_gone(ClientId(3));
-    region.on_accepted(0, Incarnation(1), (10, Rights::Read));
+    region.on_accepted(0, life(1, 1), (10, Rights::Read));
     assert_eq!(actions(&mut region), [Action::Ask, Action::Refuse(program(2), Refused::Rights(0)), Action::Again(program(4))]);
     assert_eq!(region.home(0), HomePhase::Shared);
 }
@@ -144,7 +148,7 @@ fn a_home_that_knows_this_host_by_another_share_did_without_it_and_is_not_believ
     let mut region = shared(1);
     let second = region.share_with(program(2)).expect("nobody is asked for");
     region.ask(second);
-    assert!(!region.on_accepted(0, Incarnation(1), (99, Rights::Write)), "a sharer that has nothing");
+    assert!(!region.on_accepted(0, life(1, 1), (99, Rights::Write)), "a sharer that has nothing");
     assert_eq!((region.share(0), actions(&mut region)), (Some(10), vec![Action::Ask]));
     region.on_returned(0, 10, false, 0);
     let farewell = Action::Farewell { home: 0, share: 10, has_all: false };
@@ -160,4 +164,13 @@ fn a_host_that_leaves_a_home_which_did_without_it_waits_no_more_when_it_is_told(
     region.on_returned(0, 10, false, 0);
     let farewell = Action::Farewell { home: 0, share: 10, has_all: false };
     assert_eq!(actions(&mut region), [farewell, Action::Rename(0), Action::End, Action::Unmapped(ClientId(1), None)]);
+}
+
+#[test]
+fn late_news_of_a_life_before_does_not_end_the_one_that_let_the_host_in() {
+    let mut region = asked(1);
+    // The host asked the life of epoch 1, and that of epoch 3 answers.
+    assert!(region.on_accepted(0, life(3, 2), (10, Rights::Write)));
+    assert!(!region.is_over(0, Over::UpTo(Epoch(2))) && !region.is_over(0, Over::AllBut(Incarnation(2))));
+    assert!(region.is_over(0, Over::UpTo(Epoch(3))) && region.is_over(0, Over::AllBut(Incarnation(4))));
 }

@@ -65,7 +65,7 @@ impl World {
                     }
                 }
                 let (_, share) = it.sharers.join(who, (share, Rights::Write), false);
-                self.parts[home].to_host.push_back(ToHost::Joined { key, answer: Some((share, true)) });
+                self.parts[home].to_host.push_back(ToHost::Joined { key, answer: Some((share, it.epoch)) });
             }
             ToHome::WriteBack { share, value } => {
                 if let Some(host) = by(&it.sharers, share)

@@ -171,7 +171,10 @@ impl World {
             ToHost::Joined { key, answer } => {
                 let sharing = self.sharing.as_mut().filter(|_| self.parts[home].key == key);
                 let is_known = match (sharing, answer) {
-                    (Some(sharing), Some((share, _))) => sharing.on_accepted(home, Incarnation(1), (share, Rights::Write)),
+                    (Some(sharing), Some((share, epoch))) => {
+                        let life = Life { epoch: Epoch(epoch), process: Some(Incarnation(1)) };
+                        sharing.on_accepted(home, life, (share, Rights::Write))
+                    }
                     (Some(sharing), None) => {
                         sharing.on_refused(home, ());
                         true

@@ -79,9 +79,19 @@ enum ToHome {
 /// A home's messages to the host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum ToHost {
-    Joined { key: u64, answer: Option<(u64, bool)> },
-    Left { key: u64 },
-    Returned { key: u64, share: u64, takes: bool },
+    /// The membership, and the home's epoch.
+    Joined {
+        key: u64,
+        answer: Option<(u64, u64)>,
+    },
+    Left {
+        key: u64,
+    },
+    Returned {
+        key: u64,
+        share: u64,
+        takes: bool,
+    },
 }
 
 /// A run's remaining budget of each event.
