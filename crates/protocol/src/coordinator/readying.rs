@@ -5,7 +5,7 @@
 //!               copies asked for, or a drain                all are ready
 //!   no holders ------------------------------> node asked -----------------> holders of one node each ([`Record::TakesCopies`])
 //!                                               |      ^
-//!                               a node refuses  v      |  `REMAKE_MS` later
+//!          a node refuses, or does not answer  v      |  `REMAKE_MS` later
 //!                                               resting
 //! ```
 //!
@@ -36,6 +36,7 @@ struct ReadyingRegion {
     orders: BTreeMap<u64, NodeId>,
     /// The error of the last try.
     refused: Option<Error>,
+    /// The next try. While one is under way, its end: who opens the region waits for that.
     rests_until_ms: u64,
 }
 
@@ -55,12 +56,26 @@ impl Readying {
         self.0.get(&gid)?.refused.as_ref()
     }
 
-    /// When the next try is due. With as many under way as may be, the end of one is looked at.
+    /// When a try ends, or the next one is due. With as many under way as may be, no other begins.
     pub fn deadline(&self) -> Option<u64> {
-        if self.under_way_count() >= MAKING_COUNT {
-            return None;
+        let may_begin = self.under_way_count() < MAKING_COUNT;
+        let counts = |region: &&ReadyingRegion| may_begin || !region.orders.is_empty();
+        self.0.values().filter(counts).map(|region| region.rests_until_ms).min()
+    }
+
+    /// Ends tries of nodes that live and do not answer. Returns true if there were any.
+    fn end_late(&mut self, now_ms: u64) -> bool {
+        let is_late = |region: &&mut ReadyingRegion| !region.orders.is_empty() && region.rests_until_ms <= now_ms;
+        let mut late = self.0.values_mut().filter(is_late).peekable();
+        let has_ended = late.peek().is_some();
+        for region in late {
+            let peer = region.orders.values().next().map_or_else(String::new, NodeId::to_string);
+            let what = "an order to make a region ready for copies".to_owned();
+            region.orders.clear();
+            region.refused = Some(Error::Timeout { peer, what, after_ms: REMAKE_MS });
+            region.rests_until_ms = now_ms.saturating_add(REMAKE_MS);
         }
-        self.0.values().filter(|region| region.orders.is_empty()).map(|region| region.rests_until_ms).min()
+        has_ended
     }
 
     fn under_way_count(&self) -> usize {
@@ -110,6 +125,7 @@ impl Coordinator {
 
     /// Begins tries that are due. Regions that are ready, or need it no more, are forgotten.
     pub(super) fn tick_readying(&mut self, now_ms: u64) {
+        self.changed |= self.copied.readying.end_late(now_ms);
         let idle = |(gid, region): (&Gid, &ReadyingRegion)| region.orders.is_empty().then_some((*gid, region.rests_until_ms));
         let idle: Vec<(Gid, u64)> = self.copied.readying.0.iter().filter_map(idle).collect();
         for (gid, rests_until_ms) in idle {

@@ -92,6 +92,25 @@ fn a_region_that_a_node_does_not_make_ready_is_as_before_and_tried_again() {
 }
 
 #[test]
+fn who_opens_a_region_does_not_wait_for_a_node_that_lives_and_makes_nothing_ready() {
+    let mut pool = Pool::new(3);
+    pool.create(1, "a", 4096, Placement::Local).unwrap();
+    pool.nodes[1].readies = None;
+    set_copies(&mut pool, 2).unwrap();
+    let asked = pool.ask(0, OWNER, open("a"));
+    pool.pass(1000, &[]);
+    assert!(pool.answer(0, asked).is_none());
+    pool.pass(LEASE_MS, &[]);
+    let opened = view(pool.answer(0, asked).expect("the try has ended")).unwrap();
+    assert_eq!(opened.copies, 1);
+    // An answer that comes late changes nothing, and the next try is as the first.
+    pool.nodes[1].readies = Some(Ok(()));
+    pool.nodes[1].make_ready();
+    pool.pass(2 * LEASE_MS, &[]);
+    assert_eq!(pool.open(0, "a").unwrap().copies, 2);
+}
+
+#[test]
 fn a_wish_that_ends_leaves_a_region_without_copies() {
     let mut pool = Pool::new(2);
     pool.create(1, "a", 4096, Placement::Local).unwrap();
