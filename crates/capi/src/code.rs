@@ -168,7 +168,7 @@ mod tests {
             ("BAD_SHAPE", Error::BadShape { region: s(), block: 0, count: 0, stride: 0, reason: s() }),
             ("NO_PERMISSION", Error::NoPermission { region: s(), what: s(), uid: 0, owner: 0, mode: 0 }),
             ("QUOTA_EXCEEDED", Error::QuotaExceeded { uid: 0, asked: 0, used: 0, limit: 0 }),
-            ("POOL_FULL", Error::PoolFull { asked: 0, free: 0 }),
+            ("POOL_FULL", Error::PoolFull { asked: 0, free: 0, withheld: 0 }),
             ("LIMIT_REACHED", Error::LimitReached { what: s(), limit: 0 }),
             ("NODE_LOST", Error::NodeLost { node: NodeId(0), reason: s() }),
             ("REGION_LOST", Error::RegionLost { region: s(), node: NodeId(0) }),

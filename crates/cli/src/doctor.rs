@@ -144,6 +144,12 @@ fn pool() -> Vec<Finding> {
                 Finding::new(name, false, format!("lost; it was at {}", node.address))
                     .remedy("start it again; regions that lay there are to be removed and made anew"),
             ),
+            true if memory.withheld() > 0 => {
+                let (lent, most) = (size::show(memory.lent), size::show(memory.lent_max));
+                let why = format!("its host runs short of memory: it lends {lent} of {most}");
+                let remedy = "end what takes that host's memory, add a node, or start this one with less --memory or --keep-free";
+                findings.push(Finding::new(name, false, why).remedy(remedy));
+            }
             true => {
                 let why =
                     format!("lends {}, {} free, pages of {}", size::show(memory.lent), size::show(free), size::show(memory.page));

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use hanare::{DrainStatus, DrainWish, NodeId, Pool};
 use hanare_protocol::wire::control::{StayingRegion, WhyStays};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -142,11 +142,16 @@ fn tell(options: &Options, status: &DrainStatus, line: &str) -> Result<()> {
         print::line(line);
         return Ok(());
     }
-    let stays = status.stays.iter().map(|region| json!({ "region": region.name, "bytes": region.len, "why": why(&region.why) }));
+    let stays: Vec<Value> = status.stays.iter().map(staying_value).collect();
     print::json(&json!({
         "node": options.number, "drains": status.drains, "left": status.left, "extents": status.extents,
-        "has_coordinator": status.has_coordinator, "stays": stays.collect::<Vec<_>>(),
+        "has_coordinator": status.has_coordinator, "stays": stays,
     }))
+}
+
+/// A region that stays, for programs.
+pub fn staying_value(region: &StayingRegion) -> Value {
+    json!({ "region": region.name, "bytes": region.len, "why": why(&region.why) })
 }
 
 /// A reason as a word, for programs.
@@ -159,7 +164,8 @@ pub fn why(why: &WhyStays) -> &str {
     }
 }
 
-fn in_words(StayingRegion { name, len, why }: &StayingRegion) -> String {
+/// A region that stays, for people.
+pub fn in_words(StayingRegion { name, len, why }: &StayingRegion) -> String {
     format!("{name}: {} stay. It {}", size::show(*len), reason(why))
 }
 

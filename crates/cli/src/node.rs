@@ -9,7 +9,7 @@ use crate::run::signals::{self, Event};
 use crate::{log, print, size};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use hanare::node::{Node, NodeOptions, Persist, SocketAccess};
+use hanare::node::{HostTerms, KeepFree, Node, NodeOptions, Persist, SocketAccess};
 use hanare::{NodeId, Pool};
 use hanare_protocol::wire::greeting::Sealing;
 use rustix::fs::{MemfdFlags, Mode, fchmod, memfd_create};
@@ -47,6 +47,9 @@ pub struct Options {
     /// Memory to take from the machine at the start, so that the first regions come sooner.
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "32M")]
     pub prefault: u64,
+    /// Memory of this host, and of the control group, that stays free for others. Where less is free, memory goes back to the host and regions move to other nodes; 0 for never [default: HANARE_KEEP_FREE, else a thirty-second part, 1GiB at most].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub keep_free: Option<u64>,
     /// Address for other nodes and remote clients, host:port; port 0 lets the system choose [default: 127.0.0.1:7411; with --join the address by which this host reaches ADDR, and any port].
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
@@ -95,6 +98,9 @@ pub struct Options {
     /// Print the line that says it is ready (or why not) as JSON.
     #[arg(long)]
     pub json: bool,
+    /// File with the bytes that this node and free memory have together, for tests.
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub host_memory: Option<PathBuf>,
     /// Have this number in the pool, where no other node has it.
     #[arg(long, value_name = "NUMBER", hide = true)]
     pub number: Option<u32>,
@@ -254,6 +260,10 @@ fn node_options(options: &Options) -> Result<NodeOptions> {
         node.ahead = options.prefault.min(options.memory);
     }
     node.promises = Some(hanare::settings::memory_folder());
+    node.host = HostTerms {
+        keep_free: options.keep_free.map_or(node.host.keep_free, KeepFree::Bytes),
+        told: options.host_memory.clone(),
+    };
     node.access = SocketAccess { mode: options.socket_mode, group: options.socket_group };
     node.key = options.key.clone().or(node.key);
     if options.plain {

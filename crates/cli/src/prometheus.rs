@@ -154,6 +154,27 @@ fn page(status: &PoolStatus) -> String {
     metric(
         &mut text,
         MetricKind::Gauge,
+        "hanare_node_lent_max_bytes",
+        "Memory that the node lends where its host has enough.",
+        of_nodes(|node| node.memory.lent_max),
+    );
+    metric(
+        &mut text,
+        MetricKind::Counter,
+        "hanare_node_given_back_bytes_total",
+        "Free memory that went back to the node's host.",
+        of_nodes(|node| node.memory.given_back),
+    );
+    metric(
+        &mut text,
+        MetricKind::Gauge,
+        "hanare_node_leaving_bytes",
+        "Bytes of regions that are to leave because the node's host runs short of memory.",
+        of_nodes(|node| node.leaving),
+    );
+    metric(
+        &mut text,
+        MetricKind::Gauge,
         "hanare_node_populated_bytes",
         "Lent memory that is populated.",
         of_nodes(|node| node.memory.populated),
@@ -235,7 +256,8 @@ mod tests {
 
     #[test]
     fn a_page_has_one_line_for_each_node_and_number() {
-        let memory = Memory { lent: 4096, populated: 2048, used: 10, spilled: 0, page: 4096, clients: 3, is_plain: false };
+        let memory =
+            Memory { lent: 4096, lent_max: 9000, populated: 2048, used: 10, page: 4096, clients: 3, ..Memory::default() };
         let node = NodeStatus {
             node: NodeId(1),
             name: "a\"b".into(),
@@ -244,12 +266,15 @@ mod tests {
             alive: true,
             drains: false,
             memory,
+            leaving: 5,
+            stays: Vec::new(),
         };
         let text = page(&PoolStatus { nodes: vec![node], regions: 7 });
         assert!(text.contains("\nhanare_regions 7\n"), "{text}");
         assert!(text.contains("hanare_node_used_bytes{node=\"1\",name=\"a\\\"b\"} 10\n"), "{text}");
         let samples = text.lines().filter(|line| !line.starts_with('#'));
         assert!(samples.clone().all(|line| line.rsplit_once(' ').is_some_and(|(_, value)| value.parse::<u64>().is_ok())));
-        assert_eq!(samples.count(), 6);
+        assert!(text.contains("hanare_node_leaving_bytes{node=\"1\",name=\"a\\\"b\"} 5\n"), "{text}");
+        assert_eq!(samples.count(), 9);
     }
 }

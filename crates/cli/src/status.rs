@@ -1,5 +1,6 @@
 //! `hanare status`: the pool's nodes and what they lend.
 
+use crate::drain;
 use crate::print::{self, Column};
 use crate::size;
 use anyhow::{Result, bail};
@@ -49,6 +50,7 @@ fn show(as_json: bool) -> Result<()> {
             let status = status?;
             show_nodes(status.nodes.iter().map(row));
             print::line(&format!("\n{}", summary(&status)));
+            status.nodes.iter().for_each(show_shortage);
             if !own.keepers.is_empty() {
                 let (count, coordinator) = (own.keepers.len(), own.coordinator.node);
                 print::line(&format!(
@@ -98,6 +100,7 @@ fn row(node: &NodeStatus) -> Vec<String> {
         node.address.clone(),
         match (node.alive, node.drains) {
             (true, true) => "drains",
+            (true, false) if node.memory.withheld() > 0 => "gives back",
             (true, false) => "alive",
             (false, _) => "lost",
         }
@@ -138,6 +141,18 @@ fn summary(status: &PoolStatus) -> String {
     format!("{}, {}, {} free{plain}", plural(alive.count() as u64, "node"), plural(status.regions, "region"), size::show(free))
 }
 
+/// Tells of a node that lends less because its host runs short of memory.
+fn show_shortage(node: &NodeStatus) {
+    let NodeStatus { node: number, memory, leaving, stays, .. } = node;
+    if !node.alive || memory.withheld() == 0 {
+        return;
+    }
+    let (lent, most) = (size::show(memory.lent), size::show(memory.lent_max));
+    let leaves = if *leaving == 0 { String::new() } else { format!("; {} of regions are to leave", size::show(*leaving)) };
+    print::line(&format!("{number}: its host runs short of memory, so {lent} of {most} are lent{leaves}"));
+    stays.iter().for_each(|region| print::line(&drain::in_words(region)));
+}
+
 fn value(status: &PoolStatus) -> Value {
     json!({ "regions": status.regions, "nodes": status.nodes.iter().map(node_value).collect::<Vec<_>>() })
 }
@@ -145,7 +160,9 @@ fn value(status: &PoolStatus) -> Value {
 fn node_value(node: &NodeStatus) -> Value {
     json!({
         "node": node.node.0, "name": node.name, "address": node.address, "epoch": node.epoch.0, "alive": node.alive, "drains": node.drains,
-        "lent": node.memory.lent, "populated": node.memory.populated, "used": node.memory.used,
+        "lent": node.memory.lent, "lent_max": node.memory.lent_max, "gives_back": node.memory.withheld() > 0,
+        "given_back": node.memory.given_back, "leaving": node.leaving,
+        "stays": node.stays.iter().map(drain::staying_value).collect::<Vec<_>>(), "populated": node.memory.populated, "used": node.memory.used,
         "page": node.memory.page, "clients": node.memory.clients, "plain": node.memory.is_plain,
     })
 }

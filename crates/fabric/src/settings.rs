@@ -1,6 +1,7 @@
 //! Every setting of the library and the node: one `HANARE_…` variable each, with its default and meaning.
 
 use crate::agree::Choice;
+use hanare_memory::KeepFree;
 use hanare_memory::uffd::Features;
 use hanare_protocol::{Error, Result, limits, size};
 use std::os::unix::fs::MetadataExt;
@@ -70,6 +71,12 @@ pub const SETTINGS: &[Setting] = &[
         "memory in the folder of the node's socket",
         "folder in which nodes of a host tell each other how much memory they may take; one of root's for a group (mode 2770) is for its users \
          together",
+    ),
+    setting(
+        "HANARE_KEEP_FREE",
+        "a thirty-second part of the host and of each control group, 1GiB at most",
+        "memory that a node leaves free on its host: where less is free it gives memory back, and what it holds moves to other nodes; 0 for none \
+         (also --keep-free)",
     ),
     setting("HANARE_STATE", "$XDG_STATE_HOME/hanare", "folder of the coordinator's journal and of the pool's key"),
     setting("HANARE_HUGE", "auto", "huge pages for lent memory: auto (try hugetlb, then transparent), or never"),
@@ -195,6 +202,11 @@ pub fn userfaultfd() -> Result<Features> {
 /// Bytes of frames that all mappings of a host keep together. As set, or half of the memory of the machine or its control group.
 pub fn frames_len() -> Result<u64> {
     Ok(size("HANARE_FRAMES", None)?.unwrap_or_else(|| hanare_memory::capacity::total() / 2))
+}
+
+/// Memory of the host that a node leaves free.
+pub fn keep_free() -> Result<KeepFree> {
+    Ok(size("HANARE_KEEP_FREE", None)?.map_or(KeepFree::Usual, KeepFree::Bytes))
 }
 
 /// Choice of a fabric between hosts.

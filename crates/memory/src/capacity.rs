@@ -5,6 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+/// No machine has so many bytes. Groups of the older interface that have no limit tell a number beyond it.
+const UNLIMITED: u64 = 1 << 62;
+
 /// A limit on a process's memory: the machine, or the folder of a control group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
@@ -39,12 +42,36 @@ impl FromStr for Group {
     }
 }
 
+/// A limit on memory that holds for this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Limit {
+    pub group: Group,
+    /// The control group's folder; `None` for the machine.
+    pub folder: Option<PathBuf>,
+    /// Bytes that may be used in all.
+    pub total: u64,
+    /// Bytes of them that can still be used.
+    pub left: u64,
+}
+
+/// The limits of the machine, and of each control group that has one.
+pub(crate) fn limits() -> Vec<Limit> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let of_group = |folder: PathBuf| {
+        let (group, total) = (Group::of(&folder)?, limit_of_group(&folder)?);
+        let left = left_in_group(&folder, total);
+        Some(Limit { group, folder: Some(folder), total, left })
+    };
+    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let (total, left) = (field(&text, "MemTotal:"), field(&text, "MemAvailable:")?);
+        Some(Limit { group: Group::MACHINE, folder: None, total: total.unwrap_or(left), left })
+    });
+    group_folders(&groups).into_iter().filter_map(of_group).chain(machine).collect()
+}
+
 /// Bytes that the machine, and each control group with a limit, have left.
 pub(crate) fn left() -> Vec<(Group, u64)> {
-    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_available(&text));
-    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let left = |folder: PathBuf| Some((Group::of(&folder)?, left_in_group(&folder)?));
-    group_folders(&groups).into_iter().filter_map(left).chain(machine.map(|left| (Group::MACHINE, left))).collect()
+    limits().into_iter().map(|limit| (limit.group, limit.left)).collect()
 }
 
 /// Bytes that can still be used: the machine's available memory, or what a control group leaves, whichever is less.
@@ -62,9 +89,10 @@ pub fn total() -> u64 {
     group_folders(&groups).iter().filter_map(|folder| limit_of_group(folder)).fold(machine, u64::min)
 }
 
-fn mem_available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
+/// A field of `/proc/meminfo`, in bytes.
+fn field(meminfo: &str, name: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1 << 10)
 }
 
 /// The folders of the process's memory groups, of either version of the interface, each with all its parents.
@@ -84,14 +112,23 @@ fn group_folders(groups: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// Rest of a group's limit. Page cache that could be given up counts as used, which errs on the safe side.
-fn left_in_group(folder: &Path) -> Option<u64> {
+/// Rest of a group's limit. Pages of files that nobody read lately count as free, because the kernel takes them before it kills.
+fn left_in_group(folder: &Path, limit: u64) -> u64 {
     let used = number(folder, "memory.current").or_else(|| number(folder, "memory.usage_in_bytes")).unwrap_or(0);
-    Some(limit_of_group(folder)?.saturating_sub(used))
+    let about = std::fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
+    limit.saturating_sub(used.saturating_sub(reclaimable(&about)))
 }
 
+/// Bytes of files that nobody read lately, of a group and all below it.
+fn reclaimable(stat: &str) -> u64 {
+    let field = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+    field("total_inactive_file").or_else(|| field("inactive_file")).unwrap_or(0)
+}
+
+/// The limit of a group: the kernel kills at one, and holds up who is beyond the other.
 fn limit_of_group(folder: &Path) -> Option<u64> {
-    number(folder, "memory.max").or_else(|| number(folder, "memory.limit_in_bytes"))
+    let limits = ["memory.max", "memory.high", "memory.limit_in_bytes"].into_iter();
+    limits.filter_map(|name| number(folder, name)).filter(|limit| *limit < UNLIMITED).min()
 }
 
 fn number(folder: &Path, name: &str) -> Option<u64> {
@@ -109,8 +146,9 @@ mod tests {
 
     #[test]
     fn meminfo_is_read_in_bytes() {
-        assert_eq!(mem_available("MemTotal: 9 kB\nMemAvailable:   12 kB\n"), Some(12 << 10));
-        assert_eq!(mem_available("MemTotal: 9 kB\n"), None);
+        assert_eq!(field("MemTotal: 9 kB\nMemAvailable:   12 kB\n", "MemAvailable:"), Some(12 << 10));
+        assert_eq!(field("MemTotal: 9 kB\n", "MemAvailable:"), None);
+        assert_eq!(field("MemTotal: 18446744073709551615 kB\n", "MemTotal:"), None);
     }
 
     #[test]
@@ -135,9 +173,19 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("memory.max"), "1000\n").unwrap();
         std::fs::write(folder.join("memory.current"), "400\n").unwrap();
-        assert_eq!(left_in_group(&folder), Some(600));
+        let left = || limit_of_group(&folder).map(|limit| left_in_group(&folder, limit));
+        assert_eq!(left(), Some(600));
+        std::fs::write(folder.join("memory.stat"), "anon 5\ninactive_file 150\nactive_file 90\n").unwrap();
+        assert_eq!(left(), Some(750), "the kernel can take what nobody reads");
+        std::fs::write(folder.join("memory.stat"), "inactive_file 1\ntotal_inactive_file 900\n").unwrap();
+        assert_eq!(left(), Some(1000));
+        std::fs::write(folder.join("memory.high"), "500\n").unwrap();
+        assert_eq!(left(), Some(500), "more would be held up");
+        std::fs::write(folder.join("memory.high"), "max\n").unwrap();
         std::fs::write(folder.join("memory.max"), "max\n").unwrap();
-        assert_eq!(left_in_group(&folder), None);
+        assert_eq!(left(), None);
+        std::fs::write(folder.join("memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
+        assert_eq!(left(), None, "of the older interface");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

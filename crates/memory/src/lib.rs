@@ -19,9 +19,9 @@
 //! | [`prompt`] | threads that ask for short turns on the processor |
 //! | [`random`] | random bytes of the kernel |
 //! | [`vital`] | threads whose panic ends the process |
-//! | [`lender`] | what a node lends: slabs made, populated and wiped in the background; extents cut from them |
+//! | [`lender`] | what a node lends: slabs made, populated, wiped and given back in the background; extents cut from them |
 //!
-//! Not here: grants, names, regions of several extents, sockets; and no thread but the lender's own.
+//! Not here: grants, names, regions of several extents, sockets; and no threads but the lender's own.
 
 pub mod capacity;
 pub mod diff;
@@ -46,6 +46,6 @@ mod watched;
 pub mod window;
 
 pub use guard::{Lost, Side};
-pub use lender::{Extent, Lender, LenderOptions};
+pub use lender::{Extent, HostShortage, HostTerms, HostWatch, KeepFree, Lender, LenderOptions};
 pub use mapping::Mapping;
 pub use window::Window;

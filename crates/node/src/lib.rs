@@ -70,6 +70,8 @@ pub(crate) use persistence::fuzz::kept as fuzz_kept;
 #[cfg(test)]
 pub(crate) use persistence::fuzz::seeds as fuzz_kept_seeds;
 
+pub use hanare_memory::{HostTerms, KeepFree};
+
 use control::{ControlLoop, Parts};
 use extents::Extents;
 use hanare_fabric::settings;
@@ -196,9 +198,8 @@ impl Node {
         let join = (!addresses.is_empty() && reigns.is_none()).then(|| addresses.join(" or "));
         let home =
             (!addresses.is_empty()).then(|| control::CoordinatorLink::new(addresses, keys.clone(), bound, notices.clone()));
-        let keeper =
-            options.persist.as_ref().map(|persist| Keeper::open(&persist.folder, incarnation, &options.name)).transpose()?;
-        let keeper = keeper.map(Arc::new);
+        let keeper = |persist: &Persist| Keeper::open(&persist.folder, incarnation, &options.name).map(Arc::new);
+        let keeper = options.persist.as_ref().map(keeper).transpose()?;
         let restored = keeper.as_ref().map(|keeper| keeper.restore(&extents)).transpose()?.flatten();
         let was_home = coordination.as_ref().is_some_and(control::Coordination::began_again);
         let locks = hanare_home::LockTerms { is_home: coordination.is_some(), was_home, was_lender: restored.is_some() };
@@ -236,6 +237,7 @@ impl Node {
                 notices.clone(),
             )?,
             extents,
+            host_watch: lender.watch_host(options.host)?,
             lender,
             notices: notices.clone(),
             keys,

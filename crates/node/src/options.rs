@@ -2,6 +2,7 @@
 
 use super::persistence::Persist;
 use hanare_fabric::settings;
+use hanare_memory::HostTerms;
 use hanare_memory::file::Huge;
 use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result};
@@ -51,6 +52,8 @@ pub struct NodeOptions {
     pub ahead: u64,
     /// Folder where this user's nodes on this host tell each other of the memory that they may take. `None` leaves this one out.
     pub promises: Option<PathBuf>,
+    /// Memory that stays free for others on this host: beyond it the node lends less, and gives memory back.
+    pub host: HostTerms,
     /// Users besides its own that may connect to the socket.
     pub access: SocketAccess,
     /// Bytes of regions that one user may own (coordinator).
@@ -71,6 +74,7 @@ impl NodeOptions {
             memory,
             ahead: memory,
             promises: None,
+            host: HostTerms { keep_free: settings::keep_free()?, told: None },
             access: SocketAccess::default(),
             listen: "127.0.0.1:0".to_owned(),
             advertise: settings::text("HANARE_ADVERTISE"),

@@ -3,7 +3,7 @@
 pub use crate::happened::Happened;
 use crate::id::{ClientId, Gid, NodeId, Rank};
 pub use crate::malformed::Corrupt;
-use crate::size::Size;
+use crate::size::{Size, Withheld};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -170,14 +170,16 @@ pub enum Error {
     },
     /// Nodes have not that much free memory where the placement wants it.
     #[error(
-        "the pool cannot take {}: {} are free where the placement allows; add a node, or remove regions",
-        Size(*asked), Size(*free)
+        "the pool cannot take {}: {} are free where the placement allows{}; add a node, or remove regions",
+        Size(*asked), Size(*free), Withheld(*withheld)
     )]
     PoolFull {
         /// Bytes asked for.
         asked: u64,
         /// Bytes free on the nodes that the placement names.
         free: u64,
+        /// Bytes that those nodes do not lend at present, because their hosts run short of memory.
+        withheld: u64,
     },
     /// A named limit of `limits` was reached.
     #[error("{what}: the limit is {limit}")]

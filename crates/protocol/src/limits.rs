@@ -23,6 +23,9 @@ pub const CHUNK_LEN_MIN: u64 = PAGE_LEN;
 /// Most nodes of a pool: placement lists and status stay a message of a few pages.
 pub const NODE_COUNT_MAX: usize = 1024;
 
+/// Most regions that a pool's status names because they cannot leave nodes whose hosts run short of memory: some 100 KiB with their reasons.
+pub const SHORTAGE_REGION_COUNT_MAX: usize = 64;
+
 /// Most nodes that one placement names: its text fits in the 192 bytes that C programs get. More are `interleave`, over all.
 pub const PLACEMENT_NODE_COUNT_MAX: usize = 32;
 

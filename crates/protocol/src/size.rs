@@ -32,6 +32,19 @@ impl fmt::Display for Size {
     }
 }
 
+/// Memory that nodes do not lend at present, as a part of a sentence; empty without any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Withheld(pub u64);
+
+impl fmt::Display for Withheld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            bytes => write!(f, ", and hosts that run short of memory keep {} back (see `hanare status`)", Size(bytes)),
+        }
+    }
+}
+
 /// Reads `4GiB`, `2G` (the same as `2GiB`), `512M`, `1.5k`, `10GB` (decimal) or plain bytes. **Errors**: the fault, with the right forms.
 pub fn parse(text: &str) -> Result<u64, String> {
     let bad = || {

@@ -25,6 +25,7 @@ const OF_NODES: &[&str] = &[
     "HANARE_UCX",
     "HANARE_QUOTA",
     "HANARE_MEMORY_DIR",
+    "HANARE_KEEP_FREE",
     "HANARE_HUGE",
     "HANARE_FRAMES",
     "HANARE_KERNEL",

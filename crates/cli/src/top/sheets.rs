@@ -114,6 +114,7 @@ fn node_row(node: &NodeSample, before: Before<'_>) -> SheetRow {
     let grown = |of: fn(&NodeSample) -> u64| rate(of(node), older.map(|(old, seconds)| (of(old), seconds)));
     let state = match (node.status.alive, node.answers) {
         (false, _) => "lost",
+        (true, true) if node.status.memory.withheld() > 0 => "gives back",
         (true, true) => "alive",
         (true, false) => "silent",
     };

@@ -32,7 +32,7 @@ fn node(node: &NodeSample) -> Value {
     let memory = &node.status.memory;
     let value = json!({
         "node": node.status.node.0, "name": node.status.name, "alive": node.status.alive, "answers": node.answers,
-        "lent": memory.lent, "used": memory.used, "clients": memory.clients,
+        "lent": memory.lent, "lent_max": memory.lent_max, "leaving": node.status.leaving, "used": memory.used, "clients": memory.clients,
         "commands": node.commands, "bytes": node.bytes, "refused": node.refused,
     });
     with_traffic(value, node.traffic)

@@ -39,6 +39,7 @@ mod licences;
 mod main_memory;
 mod main_memory_programs;
 mod manual_from_one_definition;
+mod memory_goes_back;
 mod memory_in_order;
 mod mounted_files;
 mod mounts_of_others;

@@ -1,6 +1,7 @@
 //! A pool for one test: nodes of its own, the command run against them, and bounds on everything.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub mod group;
 pub mod remote;
 
 use hanare_fabric::agree;

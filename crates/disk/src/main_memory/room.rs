@@ -15,6 +15,7 @@ use super::store::SlotStore;
 use hanare::{Error, NodeList, Placement, Result};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{PAGE_LEN, PLACEMENT_NODE_COUNT_MAX};
+use hanare_protocol::wire::control::NodeStatus;
 use hanare_protocol::wire::main_memory::BLOCK_LEN;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -109,6 +110,8 @@ impl Drop for Reservation {
 struct Lender {
     node: NodeId,
     slots: u64,
+    /// Bytes that it does not lend because its host runs short of memory.
+    withheld: u64,
 }
 
 impl SlotStore {
@@ -128,9 +131,9 @@ impl SlotStore {
             other => other,
         };
         outcome.map_err(|error| match error {
-            Error::PoolFull { free, .. } => {
+            Error::PoolFull { free, withheld, .. } => {
                 let free = room.left(self.count() + free / BLOCK_LEN) * BLOCK_LEN;
-                Error::PoolFull { asked: blocks.saturating_mul(BLOCK_LEN), free }
+                Error::PoolFull { asked: blocks.saturating_mul(BLOCK_LEN), free, withheld }
             }
             other => other,
         })
@@ -150,7 +153,8 @@ impl SlotStore {
     fn grow(&self, missing: u64) -> Result<()> {
         let lenders = self.lenders()?;
         let (free, first) = (lenders.iter().map(|lender| lender.slots).sum::<u64>(), self.count());
-        let full = || Error::PoolFull { asked: missing.saturating_mul(BLOCK_LEN), free: free * BLOCK_LEN };
+        let withheld = lenders.iter().map(|lender| lender.withheld).fold(0, u64::saturating_add);
+        let full = || Error::PoolFull { asked: missing.saturating_mul(BLOCK_LEN), free: free * BLOCK_LEN, withheld };
         if missing > free || first + free > u64::from(u32::MAX) {
             return Err(full());
         }
@@ -175,7 +179,11 @@ impl SlotStore {
         let own = self.pool.node();
         let alive = self.pool.status()?.nodes.into_iter().filter(|node| node.alive);
         let slots = |lent: u64, used: u64| lent.saturating_sub(used) / BLOCK_LEN;
-        let all = alive.map(|node| Lender { node: node.node, slots: slots(node.memory.lent, node.memory.used) });
+        let lender = |node: NodeStatus| {
+            let memory = node.memory;
+            Lender { node: node.node, slots: slots(memory.lent, memory.used), withheld: memory.withheld() }
+        };
+        let all = alive.map(lender);
         let (mut others, here): (Vec<Lender>, Vec<Lender>) = all.partition(|lender| lender.node != own);
         if others.is_empty() {
             return Ok(here);
@@ -207,7 +215,7 @@ mod tests {
     use super::*;
 
     fn lenders(slots: &[u64]) -> Vec<Lender> {
-        slots.iter().enumerate().map(|(node, slots)| Lender { node: NodeId(node as u32), slots: *slots }).collect()
+        slots.iter().enumerate().map(|(node, slots)| Lender { node: NodeId(node as u32), slots: *slots, withheld: 0 }).collect()
     }
 
     fn nodes(slots: &[u64], count: u64) -> Option<usize> {

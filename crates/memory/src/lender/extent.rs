@@ -146,7 +146,7 @@ impl Files {
     fn make(stock: &Arc<Stock>, len: u64) -> Result<Files> {
         let (slab_count, rest_len) = (len / stock.slab_len, (len % stock.slab_len).next_multiple_of(PAGE_LEN));
         let Some(counted) = (slab_count * stock.slab_len).checked_add(rest_len) else {
-            return Err(Error::PoolFull { asked: len, free: stock.bytes });
+            return Err(Error::PoolFull { asked: len, free: stock.bytes, withheld: 0 });
         };
         let taken = stock.take(len, counted, slab_count)?;
         let made = Files::place(stock, taken, rest_len, counted);

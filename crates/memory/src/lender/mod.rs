@@ -6,6 +6,8 @@
 //! | `stock` | the slabs that no extent has, and how many bytes may still be given |
 //! | `worker` | the thread that wipes, populates and makes slabs |
 //! | `small` | pieces of shared files for extents too small for a file of their own |
+//! | `host`, `stall` | the thread that watches the host's memory; how long its programs wait for memory |
+//! | `offer` | how much is lent, by what the host has free |
 //! | `extent` | what a region has on this node |
 //!
 //! ```text
@@ -15,14 +17,21 @@
 //!  |                    v
 //! growing <-- nothing --+   (the file is closed; its memory returns when the last mapping goes)
 //! ```
+//!
+//! Populated and dirty slabs become nothing where the host runs short, and less is lent.
 
 mod extent;
+mod host;
+mod offer;
 mod slab;
 mod small;
+mod stall;
 mod stock;
 mod worker;
 
 pub use extent::Extent;
+pub use host::{HostTerms, HostWatch, KeepFree};
+pub use offer::HostShortage;
 
 use crate::capacity;
 use crate::file::{self, HUGE_PAGE_LEN, Huge, Pages};
@@ -94,6 +103,19 @@ impl Lender {
     /// The pages that slabs have.
     pub fn pages(&self) -> Pages {
         self.stock.pages()
+    }
+
+    /// Begins to watch the host: where its memory runs short, less is lent, and free slabs go back to it. `None` where nothing is to be kept
+    /// free. The watch ends when the result is dropped.
+    ///
+    /// **Errors**: [`Error::BadSetting`] where that much is to be kept free and is not; [`Error::System`].
+    pub fn watch_host(&self, terms: HostTerms) -> Result<Option<HostWatch>> {
+        HostWatch::begin(&self.stock, terms)
+    }
+
+    /// The limit for which less is lent at present than was to be.
+    pub fn shortage(&self) -> Option<HostShortage> {
+        self.stock.lock().shortage.clone()
     }
 
     /// Makes an extent of `len` zero bytes (at least one).

@@ -8,6 +8,7 @@ use crate::window::Window;
 use hanare_protocol::Result;
 use hanare_protocol::id::Rights;
 use hanare_protocol::wire::control::FilePart;
+use rustix::fs::{FallocateFlags, fallocate};
 use rustix::mm::{Advice, MremapFlags, madvise, mremap_fixed};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -47,6 +48,19 @@ impl SlabFile {
     pub fn add_populated(&self, bytes: u64) {
         self.populated.fetch_add(bytes, Ordering::Relaxed);
         self.total.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives the last `most` populated bytes back to the machine, and says how many that were. None where it cannot take them back.
+    fn give_back(&self, most: u64) -> u64 {
+        let populated = self.populated();
+        let len = most.min(populated);
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if len == 0 || fallocate(&self.fd, hole, populated - len, len).is_err() {
+            return 0;
+        }
+        self.populated.fetch_sub(len, Ordering::Relaxed);
+        self.total.fetch_sub(len, Ordering::Relaxed);
+        len
     }
 
     /// True if all of it is populated.
@@ -116,6 +130,18 @@ impl Slab {
             range.map_file(at, self.file.fd.as_fd(), self.file.part(self.file.len), Rights::Write)?;
         }
         Ok(self.file)
+    }
+
+    /// Gives its memory back to the machine, and calls `pause` behind each piece with the piece's bytes.
+    ///
+    /// The memory of the whole slab at once would hold up threads of this process that map something.
+    pub fn give_back(self, piece_len: u64, mut pause: impl FnMut(u64)) {
+        loop {
+            match self.file.give_back(piece_len) {
+                0 => return,
+                len => pause(len),
+            }
+        }
     }
 
     /// Sets all its bytes to zero, and calls `pause` behind each piece. Returns true if that worked, as it does unless memory is broken.

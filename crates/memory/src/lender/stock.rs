@@ -2,9 +2,11 @@
 //!
 //! Invariants:
 //!
-//! - `used + cached * slab_len <= bytes` whenever the lock is free, except while a maker waits for its claim to be met.
+//! - `used + cached * slab_len <= bytes` whenever the lock is free, except while a maker waits for its claim to be met. The same holds for
+//!   `offer`, or for `used` where that is more, except while the worker gives slabs back.
 //! - A slab is in exactly one place: an extent, `ready`, `dirty`, `growing`, or in the worker's hands.
 
+use super::offer::{HostShortage, Terms};
 use super::slab::{Slab, SlabFile};
 use super::small::Small;
 use crate::file::{HUGE_PAGE_LEN, Pages};
@@ -17,6 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 #[derive(Debug)]
 pub struct Stock {
+    /// Bytes to lend where the host has memory enough.
     pub bytes: u64,
     pub slab_len: u64,
     /// Bytes that are populated before anybody asks for them.
@@ -24,6 +27,8 @@ pub struct Stock {
     /// [`Pages`] as a number: what was chosen, or less once that ran out.
     pages: AtomicU8,
     populated: Arc<AtomicU64>,
+    /// Bytes of slabs that went back to the machine because it ran short.
+    given_back: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -32,6 +37,14 @@ pub struct Stock {
 pub struct State {
     /// Bytes of extents' files, and of claims not yet met.
     pub used: u64,
+    /// Bytes of whole slabs that makers wait for.
+    unmet: u64,
+    /// Bytes that are lent at present.
+    pub offer: u64,
+    /// True if there may be slabs that no extent has.
+    pub has_spare: bool,
+    /// The limit for which less is offered than was to be lent.
+    pub shortage: Option<HostShortage>,
     /// Populated and zero.
     pub ready: Vec<Slab>,
     /// Populated, with an extent's bytes in them.
@@ -48,6 +61,14 @@ pub struct State {
     pub small: Small,
 }
 
+/// A slab that the lender has too much.
+#[derive(Debug)]
+pub enum Surplus {
+    Whole(Slab),
+    /// The worker has begun to populate it.
+    Growing(Arc<SlabFile>),
+}
+
 /// Files for a maker: slabs with filled page tables, and files that are still empty.
 #[derive(Debug, Default)]
 pub struct MadeFiles {
@@ -59,9 +80,9 @@ pub struct MadeFiles {
 
 impl Stock {
     pub fn new(bytes: u64, slab_len: u64, pages: Pages, ahead: u64) -> Stock {
-        let state = State { may_grow: true, ..State::default() };
-        let pages = AtomicU8::new(pages as u8);
-        Stock { bytes, slab_len, ahead, pages, populated: Arc::default(), state: state.into(), changed: Condvar::new() }
+        let state = State { may_grow: true, has_spare: true, offer: bytes, ..State::default() };
+        let (pages, populated, given_back) = (AtomicU8::new(pages as u8), Arc::default(), AtomicU64::default());
+        Stock { bytes, slab_len, ahead, pages, populated, given_back, state: state.into(), changed: Condvar::new() }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
@@ -98,9 +119,41 @@ impl Stock {
     }
 
     pub fn memory(&self) -> Memory {
-        let used = self.lock().used;
+        let (used, lent) = {
+            let state = self.lock();
+            (state.used, state.offer)
+        };
         let page = if self.pages() == Pages::Small { PAGE_LEN } else { HUGE_PAGE_LEN };
-        Memory { lent: self.bytes, populated: self.populated(), used, spilled: 0, page, clients: 0, is_plain: false }
+        let given_back = self.given_back.load(Ordering::Relaxed);
+        Memory { lent, lent_max: self.bytes, populated: self.populated(), used, given_back, page, ..Memory::default() }
+    }
+
+    /// Offers so much from here on. Slabs that are too many go back to the machine.
+    pub fn set_terms(&self, terms: Terms, shortage: Option<HostShortage>) {
+        let mut state = self.lock();
+        state.shortage = shortage;
+        if (state.offer, state.has_spare) != (terms.bytes, terms.has_spare) {
+            (state.offer, state.has_spare, state.may_grow) = (terms.bytes, terms.has_spare, true);
+            drop(state);
+            self.notify();
+        }
+    }
+
+    /// Takes a slab that is too much out of the stock. Those that makers wait for are not.
+    pub fn take_surplus(&self, state: &mut State) -> Option<Surplus> {
+        let is_needed = self.cached(state) <= state.unmet;
+        let fits = self.held(state) - state.unmet <= self.ceiling(state);
+        if is_needed || (state.has_spare && fits) {
+            return None;
+        }
+        let growing = |state: &mut State| state.growing.take().map(Surplus::Growing);
+        let whole = |state: &mut State| state.dirty.pop().or_else(|| state.ready.pop()).map(Surplus::Whole);
+        growing(state).or_else(|| whole(state))
+    }
+
+    /// Counts bytes that went back to the machine.
+    pub fn count_given_back(&self, bytes: u64) {
+        self.given_back.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// A file for a whole slab, of the best pages that there are.
@@ -125,6 +178,7 @@ impl Stock {
         let mut state = self.lock();
         self.claim(&mut state, asked, bytes)?;
         let mut taken = MadeFiles::default();
+        state.unmet += slab_count * self.slab_len;
         for _ in 0..slab_count {
             loop {
                 if let Some(slab) = state.ready.pop() {
@@ -135,16 +189,17 @@ impl Stock {
                     taken.raw.push(file);
                     break;
                 }
-                if self.held(&state) <= self.bytes {
+                if self.held(&state) <= self.ceiling(&state) {
                     taken.fresh += 1;
                     break;
                 }
                 // Only slabs that wait for the wipe are left: their memory is populated, so they are worth the wait.
                 state = self.wait(state);
             }
+            state.unmet -= self.slab_len;
         }
         // Files of exact size take the place of free slabs.
-        while self.held(&state) > self.bytes {
+        while self.held(&state) > self.ceiling(&state) {
             let evicted = state.growing.take().map(drop).or_else(|| state.dirty.pop().or_else(|| state.ready.pop()).map(drop));
             if evicted.is_none() {
                 state = self.wait(state);
@@ -155,9 +210,9 @@ impl Stock {
 
     /// Counts `bytes` as used, if they are free.
     pub fn claim(&self, state: &mut State, asked: u64, bytes: u64) -> Result<()> {
-        let free = self.bytes - state.used;
+        let free = state.offer.saturating_sub(state.used);
         if bytes > free {
-            return Err(Error::PoolFull { asked, free });
+            return Err(Error::PoolFull { asked, free, withheld: self.bytes - state.offer });
         }
         state.used += bytes;
         Ok(())
@@ -183,12 +238,22 @@ impl Stock {
     /// True if another slab has room beside the present ones.
     pub fn has_room_to_grow(&self, state: &State) -> bool {
         let is_wanted = self.held(state) < self.ahead;
-        state.may_grow && is_wanted && self.held(state) + self.slab_len <= self.bytes
+        state.may_grow && state.has_spare && is_wanted && self.held(state) + self.slab_len <= state.offer
+    }
+
+    /// Bytes that may be used or lie in the stock: those on offer, or those in use where they are more.
+    fn ceiling(&self, state: &State) -> u64 {
+        state.offer.max(state.used)
     }
 
     /// Bytes that are used, or lie in the stock.
     fn held(&self, state: &State) -> u64 {
-        let cached = (state.ready.len() + state.dirty.len()) as u64 + state.wiping + u64::from(state.growing.is_some());
-        state.used + cached * self.slab_len
+        state.used + self.cached(state)
+    }
+
+    /// Bytes that lie in the stock.
+    fn cached(&self, state: &State) -> u64 {
+        let count = (state.ready.len() + state.dirty.len()) as u64 + state.wiping + u64::from(state.growing.is_some());
+        count * self.slab_len
     }
 }

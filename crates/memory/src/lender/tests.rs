@@ -149,7 +149,7 @@ fn more_than_is_free_is_refused_and_changes_nothing() {
     assert!(matches!(lender.make(4 * SLAB + 1), Err(Error::PoolFull { free, .. }) if free == 4 * SLAB));
     assert!(matches!(lender.make(u64::MAX), Err(Error::PoolFull { .. })));
     let all = lender.make(4 * SLAB).unwrap();
-    assert!(matches!(lender.make(1), Err(Error::PoolFull { asked: 1, free: 0 })));
+    assert!(matches!(lender.make(1), Err(Error::PoolFull { asked: 1, free: 0, .. })));
     lender.free(all);
     let part = lender.make(3 * SLAB + 4096).unwrap();
     assert_eq!(lender.memory().used, 3 * SLAB + 4096);
@@ -211,6 +211,121 @@ fn slabs_are_large_and_about_a_thousand() {
     assert_eq!(usual_slab_len(100 << 20), SLAB_LEN_MIN);
     assert_eq!(usual_slab_len(64 << 30), 64 << 20);
     assert_eq!(usual_slab_len(1 << 40), 1 << 30);
+}
+
+fn terms(bytes: u64, has_spare: bool) -> super::offer::Terms {
+    super::offer::Terms { bytes, has_spare }
+}
+
+#[test]
+fn free_slabs_go_back_and_extents_stay() {
+    let lender = lender(8 * SLAB);
+    wait_for("populated slabs", || lender.memory().populated == 8 * SLAB);
+    let extents = [lender.make(2 * SLAB).unwrap(), lender.make(SLAB).unwrap()];
+    extents.iter().for_each(|extent| fill(extent, 7));
+    lender.stock.set_terms(terms(5 * SLAB, true), None);
+    wait_for("slabs to go back", || lender.memory().populated == 5 * SLAB);
+    assert_eq!((lender.memory().lent, lender.memory().lent_max), (5 * SLAB, 8 * SLAB));
+    let full = lender.make(3 * SLAB).unwrap_err();
+    assert_eq!(full, Error::PoolFull { asked: 3 * SLAB, free: 2 * SLAB, withheld: 3 * SLAB });
+    lender.stock.set_terms(terms(5 * SLAB, false), None);
+    wait_for("the others to go back, too", || lender.memory().populated == 3 * SLAB);
+    wait_for("them to be counted", || lender.memory().given_back == 5 * SLAB);
+    assert!(extents.iter().all(|extent| bytes(extent).iter().all(|byte| *byte == 7)));
+    // Less than is used is offered: what is freed goes back, and nothing is made.
+    lender.stock.set_terms(terms(SLAB, false), None);
+    assert_eq!(lender.make(1).unwrap_err(), Error::PoolFull { asked: 1, free: 0, withheld: 7 * SLAB });
+    let [two, one] = extents;
+    lender.free(two);
+    wait_for("freed slabs to go back", || lender.memory().populated == SLAB);
+    assert!(bytes(&one).iter().all(|byte| *byte == 7));
+    lender.stock.set_terms(terms(8 * SLAB, true), None);
+    wait_for("slabs to grow again", || lender.memory().populated == 8 * SLAB);
+    assert_eq!(bytes(&lender.make(7 * SLAB).unwrap()), vec![0; 7 * SLAB as usize]);
+}
+
+#[test]
+fn a_slab_gives_its_memory_back_to_the_machine() {
+    let total = std::sync::Arc::default();
+    let file = std::sync::Arc::new(super::slab::SlabFile::new(SLAB, crate::file::Pages::Small, &total).unwrap());
+    let slab = super::slab::Slab { mapping: file.map().unwrap(), file: file.clone() };
+    // SAFETY: the window is not used behind the next line.
+    unsafe { slab.mapping.window() }.write_from(&vec![7; SLAB as usize]).unwrap();
+    file.add_populated(SLAB);
+    let blocks = || rustix::fs::fstat(&file.fd).unwrap().st_blocks as u64 * 512;
+    assert_eq!(blocks(), SLAB);
+    let mut left = Vec::new();
+    slab.give_back(SLAB / 4, |_| left.push(blocks()));
+    assert_eq!(left, [SLAB / 4 * 3, SLAB / 2, SLAB / 4, 0]);
+    assert_eq!((file.populated(), total.load(std::sync::atomic::Ordering::Relaxed)), (0, 0));
+}
+
+#[test]
+fn makers_beside_an_offer_that_comes_and_goes_get_whole_extents() {
+    let lender = lender(16 * SLAB);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0u64.. {
+                if is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+                lender.stock.set_terms(terms(round % 17 * SLAB, round % 3 == 0), None);
+                std::thread::yield_now();
+            }
+        });
+        let makers: Vec<_> = (1..=2u8)
+            .map(|thread| {
+                let lender = &lender;
+                scope.spawn(move || {
+                    let (mut made, mut round) = (0, 0);
+                    while made < 100 {
+                        round += 1;
+                        let Ok(extent) = lender.make([SLAB, 2 * SLAB + 777, 5 * SLAB][round % 3]) else {
+                            std::thread::yield_now();
+                            continue;
+                        };
+                        made += 1;
+                        assert!(bytes(&extent).iter().all(|byte| *byte == 0));
+                        fill(&extent, thread);
+                        assert!(bytes(&extent).iter().all(|byte| *byte == thread));
+                    }
+                })
+            })
+            .collect();
+        let outcomes: Vec<_> = makers.into_iter().map(|maker| maker.join()).collect();
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        outcomes.into_iter().for_each(|outcome| outcome.unwrap());
+    });
+    lender.stock.set_terms(terms(16 * SLAB, true), None);
+    wait_for("all to be there again", || lender.memory().populated == 16 * SLAB);
+    assert_eq!((lender.memory().used, lender.memory().lent), (0, 16 * SLAB));
+}
+
+#[test]
+fn a_host_that_runs_short_gets_free_memory_back() {
+    let folder = std::env::temp_dir().join(format!("hanare-host-{}", std::process::id()));
+    let lender = lender(64 << 20);
+    wait_for("populated slabs", || lender.memory().populated == 64 << 20);
+    let extent = lender.make(8 << 20).unwrap();
+    let tell = |bytes: u64| std::fs::write(&folder, bytes.to_string()).unwrap();
+    tell(96 << 20);
+    let host = HostTerms { keep_free: KeepFree::Bytes(16 << 20), told: Some(folder.clone()) };
+    let too_much = HostTerms { keep_free: KeepFree::Bytes(40 << 20), ..host.clone() };
+    assert!(matches!(lender.watch_host(too_much), Err(Error::BadSetting { key, .. }) if key == "keep-free"));
+    assert!(lender.watch_host(HostTerms { keep_free: KeepFree::Bytes(0), told: None }).unwrap().is_none());
+    let watch = lender.watch_host(host).unwrap().unwrap();
+    assert_eq!((lender.memory().lent, lender.shortage()), (64 << 20, None));
+    tell(40 << 20);
+    wait_for("free slabs to go back", || lender.memory().populated == 8 << 20);
+    wait_for("them to be counted", || lender.memory().given_back == 56 << 20);
+    assert_eq!(lender.memory().lent, 24 << 20);
+    let told = lender.shortage().unwrap();
+    assert_eq!((told.keeps, told.limit), (16 << 20, folder.display().to_string()));
+    tell(20 << 20);
+    wait_for("less to be lent than is used", || lender.memory().lent == 4 << 20);
+    drop((extent, watch));
+    std::fs::remove_file(&folder).unwrap();
 }
 
 #[test]

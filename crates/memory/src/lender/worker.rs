@@ -1,9 +1,9 @@
-//! The thread that wipes, populates and makes slabs, in that order of importance.
+//! The thread that gives back, wipes, populates and makes slabs, in that order of importance.
 //!
 //! The worker works in short pieces and looks at the stock between them. So a wipe that a maker waits for comes soon.
 
 use super::slab::{Slab, SlabFile};
-use super::stock::{State, Stock};
+use super::stock::{State, Stock, Surplus};
 use crate::file::Pages;
 use crate::mapping::Mapping;
 use crate::promise::Promise;
@@ -81,9 +81,13 @@ pub fn run(stock: &Stock, promise: Option<&Promise>) {
     let mut state = stock.lock();
     while !state.is_stopped {
         if let Some(promise) = promise {
-            promise.on_taken(stock.populated());
+            // Memory that is not on offer is not taken soon either.
+            let withheld = stock.bytes - state.offer;
+            promise.on_taken(stock.populated().saturating_add(withheld));
         }
-        state = if let Some(slab) = state.dirty.pop() {
+        state = if let Some(surplus) = stock.take_surplus(&mut state) {
+            give_back(stock, state, surplus)
+        } else if let Some(slab) = state.dirty.pop() {
             wipe(stock, state, slab)
         } else if let Some(job) = urgent.take().or_else(|| next_urgent(&mut state)) {
             let (state, more) = step_urgent(stock, state, job);
@@ -100,6 +104,21 @@ pub fn run(stock: &Stock, promise: Option<&Promise>) {
             stock.wait(state)
         };
     }
+}
+
+/// The host runs short of memory: a slab's goes back to it.
+fn give_back<'a>(stock: &'a Stock, state: MutexGuard<'a, State>, surplus: Surplus) -> MutexGuard<'a, State> {
+    drop(state);
+    match surplus {
+        Surplus::Whole(slab) => slab.give_back(PIECE_LEN_HUGE, |len| {
+            stock.count_given_back(len);
+            std::thread::yield_now();
+        }),
+        // The job that populates it finds it abandoned.
+        Surplus::Growing(file) => stock.count_given_back(file.populated()),
+    }
+    stock.notify();
+    stock.lock()
 }
 
 fn wipe<'a>(stock: &'a Stock, mut state: MutexGuard<'a, State>, slab: Slab) -> MutexGuard<'a, State> {

@@ -1,5 +1,6 @@
 //! The control thread's loop: events in, machines driven, outputs acted on, until nothing is left to do.
 
+mod host;
 mod links;
 mod watch;
 
@@ -20,7 +21,7 @@ use crate::notices::{ToControl, ToService};
 use crate::options::SocketAccess;
 use crate::persistence::{Keeper, Schedule};
 use hanare_fabric::tcp::Keys;
-use hanare_memory::Lender;
+use hanare_memory::{HostWatch, Lender};
 use hanare_protocol::id::{ClientId, Epoch, NodeId, User};
 use hanare_protocol::limits::{ANSWER_MS, KEY_LOOK_MS};
 use hanare_protocol::member::{Member, Output, Phase};
@@ -28,6 +29,7 @@ use hanare_protocol::queue::allowance::SpillQuestion;
 use hanare_protocol::wire::control::{FromNode, Memory, Request};
 use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result};
+use host::HostMemory;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventFlags};
@@ -49,6 +51,8 @@ pub(crate) struct Parts {
     pub acceptor: Acceptor,
     pub extents: Arc<Extents>,
     pub lender: Arc<Lender>,
+    /// Lends less where this host's memory runs short.
+    pub host_watch: Option<HostWatch>,
     pub service: Service,
     pub notices: Arc<NoticeQueue<ToControl>>,
     pub keys: Keys,
@@ -74,6 +78,7 @@ pub(crate) struct ControlLoop {
     _acceptor: Acceptor,
     pub(super) extents: Arc<Extents>,
     lender: Arc<Lender>,
+    host: HostMemory,
     pub(super) service: Service,
     notices: Arc<NoticeQueue<ToControl>>,
     pub(super) keys: Keys,
@@ -130,6 +135,7 @@ impl ControlLoop {
             acceptor,
             extents,
             lender,
+            host_watch: watch,
             service,
             notices,
             keys,
@@ -149,6 +155,7 @@ impl ControlLoop {
             _acceptor: acceptor,
             extents,
             lender,
+            host: HostMemory::new(watch),
             service,
             notices,
             keys,
@@ -209,7 +216,9 @@ impl ControlLoop {
     fn tell_memory(&mut self) {
         let is_plain = self.keys.sealing() == Sealing::Plain;
         let (clients, spilled) = (self.clients.len() as u32, self.extents.spills.len());
-        self.member.set_memory(Memory { clients, spilled, is_plain, ..self.lender.memory() });
+        let memory = Memory { clients, spilled, is_plain, ..self.lender.memory() };
+        self.host.tell(&memory, &self.lender);
+        self.member.set_memory(memory);
     }
 
     pub(super) fn tick(&mut self) {

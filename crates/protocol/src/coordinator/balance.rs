@@ -1,6 +1,8 @@
 //! The plan of moves after which all nodes are equally full.
 
+use super::records::RegionRecord;
 use crate::id::NodeId;
+use crate::placement::Placement;
 use crate::wire::copies::CopiedExtent;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,9 +29,19 @@ pub(super) struct Movable {
     pub others: Vec<NodeId>,
 }
 
+/// Reason of a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MoveCause {
+    /// Nodes are to be equally full.
+    Rebalance,
+    /// The host of its node runs short of memory.
+    Shortage,
+}
+
 /// A move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Move {
+    pub cause: MoveCause,
     pub extent: CopiedExtent,
     pub from: NodeId,
     pub to: NodeId,
@@ -102,11 +114,20 @@ fn next_move<'h>(
             let fits = |movable: &Movable| !moved.contains(&movable.extent) && may_have(movable, to.fill.node, host);
             if let Some(at) = list[begin..].iter().position(fits) {
                 let Movable { extent, node, len, .. } = list.remove(begin.saturating_add(at));
-                return Some(Move { extent, from: node, to: to.fill.node, len });
+                return Some(Move { cause: MoveCause::Rebalance, extent, from: node, to: to.fill.node, len });
             }
         }
     }
     None
+}
+
+/// True for regions whose placement names neither nodes nor a host.
+pub(super) fn may_move(region: &RegionRecord, with_local: bool) -> bool {
+    match region.placement {
+        Placement::Interleave(_) => true,
+        Placement::Local => with_local,
+        Placement::Node(_) | Placement::Nodes(..) => false,
+    }
 }
 
 /// A node may have what it does not have, and not where another holder is of its host. Holders that share a host already lose nothing.

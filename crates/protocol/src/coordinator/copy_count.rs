@@ -65,7 +65,7 @@ impl Coordinator {
         let rooms: BTreeMap<NodeId, u64> = self
             .roster
             .members()
-            .filter(|(node, seat)| seat.memory.lent > 0 && !self.ledger.draining.contains_key(node))
+            .filter(|(node, seat)| seat.memory.is_lender() && !self.ledger.draining.contains_key(node))
             .map(|(node, _)| (node, self.room(node).free))
             .collect();
         if rooms.len() < usize::from(copies) {
@@ -81,10 +81,12 @@ impl Coordinator {
     fn more_holders(&self, free: &mut BTreeMap<NodeId, u64>, holders: Vec<NodeId>, len: u64, copies: u8) -> Result<Vec<NodeId>> {
         let (count, mut all) = (holders.len(), holders);
         while all.len() < usize::from(copies) {
-            let rooms = free.iter().map(|(node, free)| Room { node: *node, free: *free });
+            let rooms = free.iter().map(|(node, free)| Room { free: *free, ..self.room(*node) });
             let node = self.best_for_copy(&all, len, rooms);
-            let others = free.iter().filter(|(node, _)| !all.contains(node)).map(|(_, free)| *free);
-            let node = node.ok_or(Error::PoolFull { asked: len, free: others.max().unwrap_or(0) })?;
+            let others = || free.iter().filter(|(node, _)| !all.contains(node));
+            let (most, withheld) = (others().map(|(_, free)| *free).max(), others().map(|(node, _)| self.room(*node).withheld));
+            let full = Error::PoolFull { asked: len, free: most.unwrap_or(0), withheld: withheld.fold(0, u64::saturating_add) };
+            let node = node.ok_or(full)?;
             free.entry(node).and_modify(|free| *free = free.saturating_sub(len));
             all.push(node);
         }

@@ -15,7 +15,7 @@ use crate::limits::{REGION_COUNT_MAX, REGION_LEN_MAX, SPAN_COUNT_MAX};
 use crate::placement::{Layout, Placement};
 use crate::size::Size;
 use crate::table;
-use crate::wire::control::{Existing, Order, ReportedExtent};
+use crate::wire::control::{Existing, Memory, Order, ReportedExtent};
 use crate::wire::copies::CopiedExtent;
 use std::collections::BTreeSet;
 
@@ -229,7 +229,9 @@ impl Coordinator {
             _ => Err(Error::NodeLost { node, reason: "it is not a member at present".to_owned() }),
         };
         match placement {
-            Placement::Local if is_drained(&local) || self.lends_nothing(local) => on_node(self.roomiest().unwrap_or(local)),
+            Placement::Local if is_drained(&local) || self.lends_too_little(local, len) => {
+                on_node(self.roomiest().unwrap_or(local))
+            }
             Placement::Local => on_node(local),
             Placement::Node(node) => on_node(node),
             Placement::Interleave(chunk) => {
@@ -248,9 +250,10 @@ impl Coordinator {
         }
     }
 
-    /// True of a node that has its part in the pool without memory.
-    fn lends_nothing(&self, node: NodeId) -> bool {
-        self.roster.seat(node).is_some_and(|seat| seat.memory.lent == 0)
+    /// True of a node that has its part in the pool without memory. The same holds where its host runs short, and that many bytes find no room.
+    fn lends_too_little(&self, node: NodeId, len: u64) -> bool {
+        let is_short = |memory: &Memory| memory.withheld() > 0 && self.room(node).free < len;
+        self.roster.seat(node).is_some_and(|seat| !seat.memory.is_lender() || is_short(&seat.memory))
     }
 
     /// The node with most room.
@@ -262,14 +265,15 @@ impl Coordinator {
     /// Bytes of a member that are in no extent, spilled by no queue, and promised to none. A node that is drained has none.
     pub(super) fn room(&self, node: NodeId) -> Room {
         if self.ledger.draining.contains_key(&node) {
-            return Room { node, free: 0 };
+            return Room { node, free: 0, withheld: 0 };
         }
-        let lent = self.roster.seat(node).map_or(0, |seat| seat.memory.lent.saturating_sub(seat.memory.spilled));
+        let memory = self.roster.seat(node).map_or(Memory::default(), |seat| seat.memory);
+        let (lent, withheld) = (memory.lent.saturating_sub(memory.spilled), memory.withheld());
         let allotted = self.ledger.allotted.get(&node).copied().unwrap_or(0);
         let parts = self.growths.values().flat_map(|growth| &growth.parts);
         let promised = parts.filter(|part| part.node == node).map(|part| part.len).fold(0, u64::saturating_add);
         let remade = self.copied.promised_to(node);
-        Room { node, free: lent.saturating_sub(allotted).saturating_sub(promised).saturating_sub(remade) }
+        Room { node, free: lent.saturating_sub(allotted).saturating_sub(promised).saturating_sub(remade), withheld }
     }
 
     /// Bytes that a user has, and is about to have.

@@ -215,7 +215,7 @@ impl World {
 }
 
 fn memory() -> Memory {
-    Memory { lent: 1 << 20, populated: 1 << 20, used: 0, spilled: 0, page: 4096, clients: 0, is_plain: false }
+    Memory { lent: 1 << 20, populated: 1 << 20, page: 4096, ..Memory::default() }
 }
 
 fn join(name: &str, incarnation: u128) -> FromNode {

@@ -335,6 +335,7 @@ impl Coordinator {
         }
         self.roster.on_renew(node, self.lease_until_ms(now_ms, node), memory);
         self.send(node, ToNode::Renewed { epoch });
+        self.relieve(now_ms, node);
     }
 
     /// A member goes in good order; its bytes go with it, unless it keeps them.

@@ -64,8 +64,9 @@ impl Coordinator {
         }
     }
 
-    /// Describes the pool.
-    pub(super) fn status(&self) -> PoolStatus {
+    /// Describes the pool to a user.
+    pub(super) fn status(&self, user: &Asker) -> PoolStatus {
+        let mut stays = self.staying(user);
         let nodes = self.ledger.nodes.values().map(|record| NodeStatus {
             node: record.node,
             name: record.name.clone(),
@@ -74,6 +75,8 @@ impl Coordinator {
             alive: self.roster.phase(record.node) == Phase::Member,
             drains: self.ledger.draining.contains_key(&record.node),
             memory: self.roster.seat(record.node).map_or(Memory::default(), |seat| seat.memory),
+            leaving: self.overhang(record.node),
+            stays: stays.remove(&record.node).unwrap_or_default(),
         });
         PoolStatus { nodes: nodes.collect(), regions: self.ledger.regions.len() as u64 }
     }

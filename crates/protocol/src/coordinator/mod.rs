@@ -18,6 +18,7 @@
 //! | `readying`, `endings` | regions that get their first copies, and those that have none any more |
 //! | `drain` | nodes that hold nothing soon |
 //! | `rebalance`, `balance` | extents that move to nodes with more room; the plan of it |
+//! | `shortage` | extents that leave nodes whose hosts run short of memory |
 //! | `removals`, `listing` | when a removal is answered; what is shown |
 //! | `placement`, `quota`, `spills`, `permission` | where bytes go, how many, for whom |
 //! | `orders`, `asks`, `ranks` | that each order and each request is carried out once; which ranks go with a node |
@@ -51,6 +52,7 @@ mod reign;
 mod removals;
 mod roster;
 mod settings;
+mod shortage;
 mod spills;
 
 pub use asks::AskKey;
@@ -452,7 +454,7 @@ impl Coordinator {
             Request::Drain { node, wish } => Step::Done(self.drain(now_ms, *node, wish)),
             Request::Rebalance(wish) => Step::Done(self.rebalance(now_ms, *wish)),
             Request::ReplaceKeeper { address } => Step::Done(self.replace_disk(address)),
-            Request::Status => Step::Done(Ok(Answer::Status(self.status()))),
+            Request::Status => Step::Done(Ok(Answer::Status(self.status(&task.user)))),
             Request::Reserve { used, wanted } => Step::Done(self.reserve(key, task, *used, *wanted)),
             Request::RankEnded { job, rank, reason, died } => {
                 let gone = self.ranks.on_rank_ended(*job, *rank);

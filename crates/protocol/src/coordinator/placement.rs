@@ -10,6 +10,8 @@ pub(super) struct Room {
     pub node: NodeId,
     /// Bytes of its lent memory that are in no extent.
     pub free: u64,
+    /// Bytes that it does not lend because its host runs short of memory.
+    pub withheld: u64,
 }
 
 /// Destinations of a span's extents, in chunk order.
@@ -23,7 +25,7 @@ pub(super) struct Plan {
 pub(super) fn on_node(room: Room, len: u64) -> Result<Plan> {
     match len <= room.free {
         true => Ok(Plan { chunk: len, parts: vec![(room.node, len)] }),
-        false => Err(Error::PoolFull { asked: len, free: room.free }),
+        false => Err(Error::PoolFull { asked: len, free: room.free, withheld: room.withheld }),
     }
 }
 
@@ -33,7 +35,8 @@ pub(super) fn on_node(room: Room, len: u64) -> Result<Plan> {
 /// chunk goes, so that regions do not all begin on one node. A region of fewer chunks than nodes goes where most is free.
 pub(super) fn interleave(rooms: &[Room], chunk: u64, len: u64, turn: u64) -> Result<Plan> {
     let total = rooms.iter().map(|room| room.free).fold(0, u64::saturating_add);
-    let full = Error::PoolFull { asked: len, free: total };
+    let withheld = rooms.iter().map(|room| room.withheld).fold(0, u64::saturating_add);
+    let full = Error::PoolFull { asked: len, free: total, withheld };
     let mut rooms: Vec<Room> = rooms.iter().copied().filter(|room| room.free > 0).collect();
     if len > total || rooms.is_empty() {
         return Err(full);
@@ -61,7 +64,7 @@ pub(super) fn over(rooms: &[Room], chunk: u64, len: u64) -> Result<Plan> {
     let count = (rooms.len() as u64).min(len.div_ceil(chunk));
     let shares = || rooms.iter().zip(Span::shares(len, chunk, count));
     match shares().find(|(room, share)| room.free < *share) {
-        Some((room, share)) => Err(Error::PoolFull { asked: share, free: room.free }),
+        Some((room, share)) => Err(Error::PoolFull { asked: share, free: room.free, withheld: room.withheld }),
         None => Ok(Plan { chunk, parts: shares().map(|(room, share)| (room.node, share)).collect() }),
     }
 }
@@ -77,7 +80,7 @@ mod tests {
     use super::*;
 
     fn rooms(free: &[u64]) -> Vec<Room> {
-        free.iter().enumerate().map(|(node, free)| Room { node: NodeId(node as u32), free: *free }).collect()
+        free.iter().enumerate().map(|(node, free)| Room { node: NodeId(node as u32), free: *free, withheld: 0 }).collect()
     }
 
     #[test]
@@ -112,13 +115,17 @@ mod tests {
         let plan = over(&named, 4096, 3 * 4096 + 5).unwrap();
         assert_eq!(plan.parts, [(NodeId(2), 8192), (NodeId(0), 4101)]);
         assert_eq!(over(&named, 65536, 10).unwrap().parts, [(NodeId(2), 10)], "as many nodes as chunks");
-        assert_eq!(over(&rooms, 4096, 5 * 4096), Err(Error::PoolFull { asked: 8192, free: 4096 }));
+        assert_eq!(over(&rooms, 4096, 5 * 4096), Err(Error::PoolFull { asked: 8192, free: 4096, withheld: 0 }));
     }
 
     #[test]
     fn a_full_pool_says_how_full() {
-        assert_eq!(interleave(&rooms(&[4096, 4096]), 4096, 8193, 0), Err(Error::PoolFull { asked: 8193, free: 8192 }));
-        assert_eq!(on_node(rooms(&[10])[0], 11), Err(Error::PoolFull { asked: 11, free: 10 }));
+        assert_eq!(
+            interleave(&rooms(&[4096, 4096]), 4096, 8193, 0),
+            Err(Error::PoolFull { asked: 8193, free: 8192, withheld: 0 })
+        );
+        let short = Room { withheld: 7, ..rooms(&[10])[0] };
+        assert_eq!(on_node(short, 11), Err(Error::PoolFull { asked: 11, free: 10, withheld: 7 }));
         assert!(interleave(&[], 4096, 1, 0).is_err());
     }
 }

@@ -159,8 +159,9 @@ impl Coordinator {
             }
             let rooms = self.rooms_of_copies(extent, &[home.node]);
             let most = rooms.iter().map(|room| room.free).max().unwrap_or(0);
+            let withheld = rooms.iter().map(|room| room.withheld).fold(0, u64::saturating_add);
             if self.best_for_copy(&[home.node], home.len, rooms.into_iter()).is_none() {
-                return Err(Error::PoolFull { asked: home.len, free: most });
+                return Err(Error::PoolFull { asked: home.len, free: most, withheld });
             }
         }
         Ok(())

@@ -1,16 +1,18 @@
 //! Rebalancing: extents move to nodes with more room, by the way of drains. A further copy is made, and then the old holder goes.
+//! Moves of `shortage` go the same way.
 //!
 //! Moves are in no journal. A coordinator that begins again finds extents with a copy too many, or as before, and makes them fit.
 
 use super::Coordinator;
-use super::balance::{self, Movable, Move, NodeFill};
+use super::balance::{self, Movable, Move, MoveCause, NodeFill, may_move};
 use super::records::RegionRecord;
 use super::roster::Phase;
 use super::settings::{MOVE_COUNT, REMAKE_MS};
+use super::shortage::Resting;
 use crate::error::Result;
 use crate::id::{Gid, NodeId};
 use crate::limits::LIST_PAGE_COUNT_MAX;
-use crate::placement::{Extent, Placement};
+use crate::placement::Extent;
 use crate::wire::control::{Answer, WhyStays};
 use crate::wire::copies::CopiedExtent;
 use crate::wire::rebalance::{ExtentMove, FailedMove, RebalanceStatus, RebalanceWish};
@@ -22,8 +24,10 @@ const LOOK_MS: u64 = REMAKE_MS / 3;
 /// Moves under way, and those that were given up since they began.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ExtentMoves {
-    under_way: BTreeMap<CopiedExtent, Move>,
+    pub under_way: BTreeMap<CopiedExtent, Move>,
     failed: Vec<FailedMove>,
+    /// Extents that did not leave nodes whose hosts run short of memory.
+    pub resting: Resting,
     looks_at_ms: u64,
 }
 
@@ -31,6 +35,11 @@ impl ExtentMoves {
     /// When [`Coordinator::tick_moves`] has something to do.
     pub fn deadline(&self) -> Option<u64> {
         (!self.under_way.is_empty()).then_some(self.looks_at_ms)
+    }
+
+    /// Moves under way that a rebalancing has begun.
+    fn rebalancing(&self) -> impl Iterator<Item = &Move> {
+        self.under_way.values().filter(|next| next.cause == MoveCause::Rebalance)
     }
 }
 
@@ -46,8 +55,9 @@ impl Coordinator {
             }
             RebalanceWish::Look { with_local } => with_local,
             RebalanceWish::Stop => {
-                let moves = std::mem::take(&mut self.moves.under_way);
-                self.fit_regions(now_ms, &moves.keys().map(|extent| extent.gid).collect());
+                let gids = self.moves.rebalancing().map(|next| next.extent.gid).collect();
+                self.moves.under_way.retain(|_, next| next.cause != MoveCause::Rebalance);
+                self.fit_regions(now_ms, &gids);
                 false
             }
         };
@@ -56,11 +66,16 @@ impl Coordinator {
     }
 
     fn begin_moves(&mut self, now_ms: u64, with_local: bool) {
-        if self.moves.under_way.is_empty() {
+        if self.moves.rebalancing().next().is_none() {
             self.moves.failed.clear();
         }
         let room = MOVE_COUNT.saturating_sub(self.moves.under_way.len());
         let moves = self.plan_moves(with_local, room);
+        self.move_extents(now_ms, moves);
+    }
+
+    /// Has these extents move.
+    pub(super) fn move_extents(&mut self, now_ms: u64, moves: Vec<Move>) {
         let gids = moves.iter().map(|next| next.extent.gid).collect();
         self.moves.under_way.extend(moves.into_iter().map(|next| (next.extent, next)));
         self.fit_regions(now_ms, &gids);
@@ -98,13 +113,17 @@ impl Coordinator {
     }
 
     /// Moves that have ended, and those that cannot end, are none any more.
-    fn give_up_moves(&mut self, now_ms: u64) {
+    pub(super) fn give_up_moves(&mut self, now_ms: u64) {
         let outcomes: Vec<(Move, Option<WhyStays>)> =
             self.moves.under_way.values().filter_map(|next| Some((*next, self.outcome(next)?))).collect();
         let mut gids = BTreeSet::new();
         for (next, why) in outcomes {
             self.moves.under_way.remove(&next.extent);
             gids.insert(next.extent.gid);
+            if next.cause == MoveCause::Shortage {
+                self.moves.resting.on_outcome(now_ms, &next, why);
+                continue;
+            }
             let what = self.in_words(&next);
             self.moves.failed.extend(what.zip(why).map(|(what, why)| FailedMove { what, why }));
         }
@@ -120,7 +139,7 @@ impl Coordinator {
         let Some(home) = region.layout.extents().nth(index) else { return Some(None) };
         let copies = region.holders.get(index).map_or(&[][..], |known| &known.copies);
         let holders: Vec<NodeId> = copies.iter().chain([home]).map(|extent| extent.node).collect();
-        if !holders.contains(&next.from) {
+        if !holders.contains(&next.from) || self.is_needless(next, &holders) {
             return Some(None);
         }
         if self.move_of(next.extent).is_none() {
@@ -142,6 +161,7 @@ impl Coordinator {
         let members = self.roster.members().filter(|(node, _)| !self.ledger.draining.contains_key(node));
         let nodes: BTreeMap<NodeId, u64> =
             members.map(|(node, seat)| (node, seat.memory.lent.saturating_sub(seat.memory.spilled))).collect();
+        let keys = nodes.keys().copied().collect();
         let fill = |(node, lent): (&NodeId, &u64)| NodeFill {
             node: *node,
             lent: *lent,
@@ -150,12 +170,12 @@ impl Coordinator {
         let fills: Vec<NodeFill> = nodes.iter().map(fill).collect();
         let mut movables = Vec::new();
         let regions = self.ledger.regions.values().filter(|region| may_move(region, with_local));
-        regions.for_each(|region| self.movables_of(region, &nodes, &mut movables));
+        regions.for_each(|region| self.movables_of(region, &keys, &mut movables));
         balance::plan(&fills, movables, |node| self.host(node), count)
     }
 
     /// Adds the extents of a region that may move now: all holders are well, and nothing else moves them.
-    fn movables_of(&self, region: &RegionRecord, nodes: &BTreeMap<NodeId, u64>, movables: &mut Vec<Movable>) {
+    pub(super) fn movables_of(&self, region: &RegionRecord, nodes: &BTreeSet<NodeId>, movables: &mut Vec<Movable>) {
         if !region.lost.is_empty() || self.growths.contains_key(&region.gid) {
             return;
         }
@@ -163,7 +183,7 @@ impl Coordinator {
             let extent = CopiedExtent { gid: region.gid, index: index as u32 };
             let copies = region.holders.get(index).map_or(&[][..], |known| &known.copies);
             let holders: Vec<&Extent> = copies.iter().chain([home]).collect();
-            let is_well = holders.iter().all(|holder| nodes.contains_key(&holder.node));
+            let is_well = holders.iter().all(|holder| nodes.contains(&holder.node));
             if !is_well || self.copied.is_making(extent) || self.moves.under_way.contains_key(&extent) {
                 continue;
             }
@@ -175,9 +195,9 @@ impl Coordinator {
     }
 
     fn rebalance_status(&self, with_local: bool) -> RebalanceStatus {
-        let is_under_way = !self.moves.under_way.is_empty();
+        let is_under_way = self.moves.rebalancing().next().is_some();
         let mut moves: Vec<Move> = match is_under_way {
-            true => self.moves.under_way.values().copied().collect(),
+            true => self.moves.rebalancing().copied().collect(),
             false => self.plan_moves(with_local, MOVE_COUNT),
         };
         moves.sort_by_key(|next| (std::cmp::Reverse(next.len), next.extent));
@@ -192,14 +212,5 @@ impl Coordinator {
     fn in_words(&self, next: &Move) -> Option<ExtentMove> {
         let region = self.ledger.regions.get(&next.extent.gid)?.name.clone();
         Some(ExtentMove { region, from: next.from, to: next.to, len: next.len })
-    }
-}
-
-/// True for regions whose placement names neither nodes nor a host.
-fn may_move(region: &RegionRecord, with_local: bool) -> bool {
-    match region.placement {
-        Placement::Interleave(_) => true,
-        Placement::Local => with_local,
-        Placement::Node(_) | Placement::Nodes(..) => false,
     }
 }

@@ -135,6 +135,8 @@ pub(super) struct Grants {
 pub(super) struct NodeEntry {
     pub state: State,
     pub memory: Memory,
+    /// Bytes by which the node used more than its extents have, at its last two renewals: it counts whole pages and shared files.
+    pub slack: [u64; 2],
     pub grants: Option<BTreeMap<Slot, Grants>>,
     /// Allowances of its queues' spills, by user.
     pub reserved: BTreeMap<u32, Reservation>,
@@ -144,7 +146,7 @@ pub(super) struct NodeEntry {
 
 impl NodeEntry {
     fn new(state: State) -> NodeEntry {
-        NodeEntry { state, memory: Memory::default(), grants: None, reserved: BTreeMap::new(), attempt: 0 }
+        NodeEntry { state, memory: Memory::default(), slack: [0; 2], grants: None, reserved: BTreeMap::new(), attempt: 0 }
     }
 
     pub fn phase(&self) -> Phase {

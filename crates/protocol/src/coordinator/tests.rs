@@ -18,6 +18,7 @@ mod endings;
 mod readying;
 mod rebalance;
 mod removals;
+mod shortage;
 mod spills;
 
 const OWNER: User = User { uid: 10, gid: 20 };
@@ -62,7 +63,7 @@ struct Pool {
 fn node(name: &str, incarnation: u128) -> Node {
     let settings = member::Settings::new(Incarnation(incarnation), name, "127.0.0.1:1");
     let mut member = Member::new(settings);
-    member.set_memory(Memory { lent: 1 << 20, populated: 1 << 20, used: 0, spilled: 0, page: 4096, clients: 0, is_plain: false });
+    member.set_memory(Memory { lent: 1 << 20, populated: 1 << 20, page: 4096, ..Memory::default() });
     let (makes, readies) = (Some(Ok(())), Some(Ok(())));
     Node {
         member,
@@ -331,7 +332,7 @@ fn bytes_go_where_the_placement_says_or_are_refused() {
     assert_eq!(view.layout.extents().map(|extent| extent.len).collect::<Vec<_>>(), [3 * 4096; 3]);
     assert_eq!(view.nodes.len(), 3);
     let full = pool.create(0, "b", 1 << 20, Placement::Node(NodeId(2)));
-    assert_eq!(full, Err(Error::PoolFull { asked: 1 << 20, free: (1 << 20) - 3 * 4096 }));
+    assert_eq!(full, Err(Error::PoolFull { asked: 1 << 20, free: (1 << 20) - 3 * 4096, withheld: 0 }));
     assert!(pool.create(0, "b", (1 << 20) - 3 * 4096, Placement::Node(NodeId(2))).is_ok());
     assert!(matches!(pool.create(0, "c", 1, Placement::Node(NodeId(9))), Err(Error::BadPlacement { .. })));
     assert!(matches!(pool.create(0, "c", 1, Placement::Interleave(100)), Err(Error::BadPlacement { .. })));
@@ -346,12 +347,13 @@ fn nodes_that_say_they_lend_everything_break_no_sum() {
     for node in &mut pool.nodes {
         node.member.set_memory(Memory {
             lent: u64::MAX,
+            lent_max: u64::MAX,
+            given_back: u64::MAX,
             populated: u64::MAX,
             used: u64::MAX,
-            spilled: 0,
             page: 4096,
             clients: u32::MAX,
-            is_plain: false,
+            ..Memory::default()
         });
     }
     pool.pass(2000, &[]);
@@ -437,9 +439,9 @@ fn a_create_whose_node_dies_half_way_is_undone() {
 #[test]
 fn a_node_that_refuses_or_dawdles_ends_the_create_and_late_extents_are_freed() {
     let mut pool = Pool::new(2);
-    pool.nodes[1].makes = Some(Err(Error::PoolFull { asked: 4096, free: 0 }));
+    pool.nodes[1].makes = Some(Err(Error::PoolFull { asked: 4096, free: 0, withheld: 0 }));
     let refused = pool.create(0, "a", 2 * 4096, Placement::Interleave(4096));
-    assert_eq!(refused, Err(Error::PoolFull { asked: 4096, free: 0 }));
+    assert_eq!(refused, Err(Error::PoolFull { asked: 4096, free: 0, withheld: 0 }));
     assert!(pool.nodes[0].slots.is_empty());
     pool.nodes[1].makes = None;
     let ask = pool.ask(0, OWNER, create("a", 4096, Placement::Node(NodeId(1)), false));

@@ -331,8 +331,9 @@ impl Member {
     pub fn own_status(&self) -> Option<OwnStatus> {
         let ((node, epoch), coordinator) = (self.was?, self.home.clone()?);
         let (name, address) = (self.settings.name.clone(), self.settings.address.clone());
-        let own =
-            NodeStatus { node, name, address, epoch, alive: self.phase() == Phase::Member, drains: false, memory: self.memory };
+        let (alive, memory, stays) = (self.phase() == Phase::Member, self.memory, Vec::new());
+        let leaving = memory.used.saturating_sub(memory.lent);
+        let own = NodeStatus { node, name, address, epoch, alive, drains: false, memory, leaving, stays };
         let regions: BTreeSet<Gid> = self.held.values().map(|extent| extent.gid).collect();
         Some(OwnStatus { own, regions: regions.len() as u64, coordinator, keepers: Vec::new() })
     }

@@ -389,7 +389,7 @@ impl<S: Store> Home<S> {
         let (state, writer) = (LaneState::Free, PortId(0));
         let entry = entry.or_insert_with(|| Lane { state, writer, uid, accepted: 0, link: None, spill: None });
         let kept = entry.spill.get_or_insert_with(store).push(unit, uid);
-        kept.map_err(|_| Error::PoolFull { asked: unit.len() as u64, free: 0 })
+        kept.map_err(|_| Error::PoolFull { asked: unit.len() as u64, free: 0, withheld: 0 })
     }
 
     /// A writer appends units, the first of which is number `seq` of all that it appends. Those that were accepted before count once.

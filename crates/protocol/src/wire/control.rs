@@ -582,6 +582,11 @@ pub struct NodeStatus {
     pub drains: bool,
     /// Its report on its memory, at the last renewal.
     pub memory: Memory,
+    /// Bytes that are to leave it because its host runs short of memory.
+    pub leaving: u64,
+    /// Regions that cannot leave for that, of those that the asking user may see: at most
+    /// [`SHORTAGE_REGION_COUNT_MAX`](crate::limits::SHORTAGE_REGION_COUNT_MAX) of all nodes together.
+    pub stays: Vec<StayingRegion>,
 }
 
 /// A node's own knowledge, with or without a reply of its coordinator.
@@ -611,8 +616,12 @@ pub struct KeeperStatus {
 /// Memory that a node lends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Bytes lent in all.
+    /// Bytes lent in all. Fewer than are used where the node's host runs short of memory, so that extents leave.
     pub lent: u64,
+    /// Bytes to be lent where the host has memory enough.
+    pub lent_max: u64,
+    /// Bytes that were populated in no extent, and went back to the host because it ran short: all since the node's start.
+    pub given_back: u64,
     /// Bytes of those that are populated.
     pub populated: u64,
     /// Bytes in extents.
@@ -625,6 +634,18 @@ pub struct Memory {
     pub clients: u32,
     /// True if it was told to do without sealing.
     pub is_plain: bool,
+}
+
+impl Memory {
+    /// Bytes that are not lent because the host runs short of memory.
+    pub fn withheld(&self) -> u64 {
+        self.lent_max.saturating_sub(self.lent)
+    }
+
+    /// True unless the node has its part in the pool without memory.
+    pub fn is_lender(&self) -> bool {
+        self.lent > 0 || self.lent_max > 0
+    }
 }
 
 /// A node's message to its coordinator.

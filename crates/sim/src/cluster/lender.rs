@@ -36,7 +36,7 @@ impl Lender {
     }
 
     pub fn memory(&self) -> Memory {
-        Memory { lent: self.lent, populated: self.lent, used: self.used(), spilled: 0, page: 4096, clients: 0, is_plain: false }
+        Memory { lent: self.lent, populated: self.lent, used: self.used(), page: 4096, ..Memory::default() }
     }
 
     fn used(&self) -> u64 {
@@ -51,7 +51,7 @@ impl Lender {
     pub fn make(&mut self, gid: Gid, lens: &[u64], is_copied: bool) -> Result<Vec<ReportedExtent>> {
         let (asked, free) = (lens.iter().sum::<u64>(), self.lent - self.used());
         if asked > free {
-            return Err(Error::PoolFull { asked, free });
+            return Err(Error::PoolFull { asked, free, withheld: 0 });
         }
         let mut made = Vec::new();
         for len in lens {

@@ -196,7 +196,7 @@ fn check_view(what: &Request, view: &RegionView) -> Check {
 fn check_error(what: &Request, error: &Error) -> Check {
     let fits = match error {
         Error::QuotaExceeded { used, asked, limit, .. } => *limit == QUOTA && used.saturating_add(*asked) > *limit,
-        Error::PoolFull { asked, free } => asked > free || matches!(what, Request::Create { .. } | Request::Resize { .. }),
+        Error::PoolFull { asked, free, .. } => asked > free || matches!(what, Request::Create { .. } | Request::Resize { .. }),
         Error::Garbage { .. } => false,
         _ => true,
     };

@@ -10,9 +10,10 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::{Duration, Instant};
 
 fn node(number: u32, faults: u64) -> NodeSample {
-    let memory = Memory { lent: 4 << 30, populated: 0, used: 3 << 20, spilled: 0, page: 4096, clients: 2, is_plain: false };
-    let (name, address) = (format!("host-{number}"), "a:1".to_owned());
-    let status = NodeStatus { node: NodeId(number), name, address, epoch: Epoch(1), alive: number < 2, drains: false, memory };
+    let memory = Memory { lent: 4 << 30, used: 3 << 20, page: 4096, clients: 2, ..Memory::default() };
+    let (name, address, alive, stays) = (format!("host-{number}"), "a:1".to_owned(), number < 2, Vec::new());
+    let status =
+        NodeStatus { node: NodeId(number), name, address, epoch: Epoch(1), alive, drains: false, memory, leaving: 0, stays };
     let traffic = Traffic { faults, hops: faults / 2, ..Traffic::default() };
     NodeSample { status, answers: number < 2, commands: faults * 10, bytes: faults << 20, refused: 0, traffic }
 }

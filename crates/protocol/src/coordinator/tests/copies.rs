@@ -81,7 +81,7 @@ fn what_has_no_place_for_its_copies_is_refused() {
     pool.create(1, "b", (1 << 20) - 4096, Placement::Local).unwrap();
     let uid = User { uid: 99, gid: 99 };
     let full = view(pool.call(0, uid, copied("a", 8192, Placement::Local, 2))).unwrap_err();
-    assert_eq!(full, Error::PoolFull { asked: 8192, free: 4096 });
+    assert_eq!(full, Error::PoolFull { asked: 8192, free: 4096, withheld: 0 });
     assert!(pool.nodes[0].slots.is_empty(), "nothing was made");
 }
 
@@ -169,15 +169,7 @@ fn a_copy_that_does_not_say_how_far_it_is_is_dropped() {
 fn a_coordinator_that_begins_again_ends_the_election() {
     let mut pool = Pool::new(3);
     // Node 0 has less room than node 2.
-    pool.nodes[0].member.set_memory(Memory {
-        lent: 1 << 19,
-        populated: 0,
-        used: 0,
-        spilled: 0,
-        page: 4096,
-        clients: 0,
-        is_plain: false,
-    });
+    pool.nodes[0].member.set_memory(Memory { lent: 1 << 19, page: 4096, ..Memory::default() });
     pool.pass(LEASE_MS, &[]);
     view(pool.call(1, OWNER, copied("a", 4096, Placement::Node(NodeId(1)), 2))).unwrap();
     assert_eq!(holders(&pool).2, [2]);
@@ -461,7 +453,7 @@ fn a_number_of_copies_that_a_region_cannot_have_is_refused() {
     let third = (0..3).find(|node| *node != before.1 && before.2 != [*node]).unwrap() as usize;
     let uid = User { uid: 99, gid: 99 };
     view(pool.call(third, uid, copied("b", (1 << 20) - 4096, Placement::Local, 1))).unwrap();
-    assert_eq!(set_copies(&mut pool, 3), Err(Error::PoolFull { asked: 1 << 18, free: 4096 }));
+    assert_eq!(set_copies(&mut pool, 3), Err(Error::PoolFull { asked: 1 << 18, free: 4096, withheld: 0 }));
     pool.call(0, uid, Request::Remove { name: "b".to_owned() }).unwrap();
     view(pool.call(third, OWNER, copied("c", 1 << 19, Placement::Local, 1))).unwrap();
     assert!(matches!(set_copies(&mut pool, 3), Err(Error::QuotaExceeded { .. })));

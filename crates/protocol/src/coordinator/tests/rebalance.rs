@@ -20,7 +20,7 @@ fn ask(pool: &mut Pool, wish: RebalanceWish) -> RebalanceStatus {
 }
 
 /// All holders do what they are asked, but the homes on `locked` have locks and stay.
-fn serve(pool: &mut Pool, locked: &[usize]) {
+pub(super) fn serve(pool: &mut Pool, locked: &[usize]) {
     for _ in 0..50 {
         for number in 0..pool.nodes.len() {
             for (extent, message) in std::mem::take(&mut pool.nodes[number].held) {
@@ -44,7 +44,7 @@ fn serve(pool: &mut Pool, locked: &[usize]) {
     }
 }
 
-fn bytes_on(pool: &Pool, node: u32) -> u64 {
+pub(super) fn bytes_on(pool: &Pool, node: u32) -> u64 {
     let all = pool.coordinator.regions().flat_map(|region| region.all_extents());
     all.filter(|extent| extent.node == NodeId(node)).map(|extent| extent.len).sum()
 }
