@@ -168,6 +168,7 @@ mod tests {
             "hanare top",
             "hanare trace out.json",
             "hanare trace out.0.json out.1.json --out out.json --json",
+            "hanare trace out.json --otlp spans.json",
             "hanare top --once --json",
             "hanare top --every 5 --json",
             "hanare key new",

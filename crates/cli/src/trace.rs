@@ -2,6 +2,8 @@
 //!
 //! A slice that lies in another, as a fault inside a command, is counted for itself: the times of one thread add up to no more than its life.
 
+mod otlp;
+
 use crate::print::{self, Column};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -23,6 +25,9 @@ pub struct Options {
     /// Write all of them as one timeline, for ui.perfetto.dev.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Write them as one trace of OpenTelemetry (OTLP in JSON), as a collector reads it from a file.
+    #[arg(long, value_name = "FILE")]
+    pub otlp: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -32,6 +37,9 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     if let Some(out) = &options.out {
         join(&options.files, out)?;
+    }
+    if let Some(out) = &options.otlp {
+        otlp::write(&options.files, out)?;
     }
     let mut timeline = Timeline::default();
     for file in &options.files {
@@ -49,23 +57,33 @@ pub fn run(options: &Options) -> Result<()> {
 ///
 /// **Errors**: where a file is no array of events; nothing is left at `out` then.
 pub fn join(files: &[PathBuf], out: &Path) -> Result<()> {
+    write_whole(out, |file| write_joined(files, file))
+}
+
+/// Writes a file for its user alone, whole or not at all.
+fn write_whole(out: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = out.file_name().context("no name for the joined timeline")?.to_string_lossy();
+    let name = out.file_name().context("no name for the file")?.to_string_lossy();
     let whole = folder.join(format!(".{name}.{}", std::process::id()));
     // A killed process of the same number may have left a file.
     let _ = std::fs::remove_file(&whole);
-    let joined = write_joined(files, &whole).and_then(|()| Ok(std::fs::rename(&whole, out)?));
-    if joined.is_err() {
+    let filled = || {
+        // Somebody else may have put a link there.
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&whole)?;
+        let mut file = BufWriter::new(file);
+        write(&mut file)?;
+        file.flush()?;
+        Ok(std::fs::rename(&whole, out)?)
+    };
+    let written: Result<()> = filled();
+    if written.is_err() {
         // Written parts of it are of no use, and may be missing.
         let _ = std::fs::remove_file(&whole);
     }
-    joined.with_context(|| format!("cannot write {}", out.display()))
+    written.with_context(|| format!("cannot write {}", out.display()))
 }
 
-fn write_joined(files: &[PathBuf], whole: &Path) -> Result<()> {
-    // Somebody else may have put a link there.
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(whole)?;
-    let mut out = BufWriter::new(file);
+fn write_joined(files: &[PathBuf], out: &mut BufWriter<File>) -> Result<()> {
     let mut before = "[\n";
     for file in files {
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
@@ -76,9 +94,7 @@ fn write_joined(files: &[PathBuf], whole: &Path) -> Result<()> {
             before = ",\n";
         }
     }
-    out.write_all(if before == "[\n" { b"[\n]\n" } else { b"\n]\n" })?;
-    out.flush()?;
-    Ok(())
+    Ok(out.write_all(if before == "[\n" { b"[\n]\n" } else { b"\n]\n" })?)
 }
 
 /// Kind of a slice's time.
@@ -145,6 +161,34 @@ struct Id {
     local: String,
 }
 
+impl Traced {
+    /// True if its times are times.
+    fn is_timed(&self) -> bool {
+        let is_time = |at: f64| at.is_finite() && at >= 0.0;
+        is_time(self.ts) && is_time(self.dur)
+    }
+}
+
+/// The event that tells from which day on the times of a timeline count.
+struct MetadataDay;
+
+impl MetadataDay {
+    const NAME: &'static str = "day";
+
+    /// Its begin, in seconds since 1970. A file may say anything.
+    fn of(args: &Value) -> Option<u64> {
+        args["unix_s"].as_u64().filter(|seconds| *seconds < 1 << 33)
+    }
+}
+
+/// A timeline's file, which is not too long to be read whole.
+fn open(file: &Path) -> Result<BufReader<File>> {
+    let open = File::open(file)?;
+    let len = open.metadata()?.len();
+    ensure!(len <= WHAT_IF_RECORDING_LEN_MAX, "{len} bytes are more than {WHAT_IF_RECORDING_LEN_MAX}");
+    Ok(BufReader::new(open))
+}
+
 /// A time in which a thread did something, in microseconds.
 #[derive(Clone, Debug)]
 struct Slice {
@@ -196,11 +240,7 @@ impl Spread {
 
 impl Timeline {
     fn read(&mut self, file: &Path) -> Result<()> {
-        let named = || file.display().to_string();
-        let open = File::open(file).with_context(named)?;
-        let len = open.metadata().with_context(named)?.len();
-        ensure!(len <= WHAT_IF_RECORDING_LEN_MAX, "{}: {len} bytes are more than {WHAT_IF_RECORDING_LEN_MAX}", named());
-        self.take_all(BufReader::new(open)).with_context(named)
+        open(file).and_then(|events| self.take_all(events)).with_context(|| file.display().to_string())
     }
 
     /// Takes the events of a file.
@@ -212,14 +252,13 @@ impl Timeline {
 
     fn take(&mut self, event: Traced) {
         let process = self.processes.entry(event.pid).or_default();
-        let is_time = |at: f64| at.is_finite() && at >= 0.0;
         if event.ph == "M" {
             if event.name == "process_name" {
                 event.args["name"].as_str().unwrap_or_default().clone_into(&mut process.name);
             }
             return;
         }
-        if !is_time(event.ts) || !is_time(event.dur) {
+        if !event.is_timed() {
             return;
         }
         let (first, last) = process.life.unwrap_or((event.ts, event.ts));

@@ -385,7 +385,15 @@ const NOTES: &[Remarks] = &[
         &[],
         &[("hanare top", "The whole pool, live."), ("hanare top --once --json", "One look, for a program.")],
     ),
-    notes("hanare-trace", &[], &[], &[("hanare trace out.json", "Where the time of a job's timeline went, by rank and kind.")]),
+    notes(
+        "hanare-trace",
+        &[],
+        &[],
+        &[
+            ("hanare trace out.json", "Where the time of a job's timeline went, by rank and kind."),
+            ("hanare trace out.json --otlp spans.json", "The same as a trace of OpenTelemetry, for a collector's file receiver."),
+        ],
+    ),
     notes("hanare-man", &[], &[], &[("hanare man man1", "All pages, into a folder.")]),
 ];
 

@@ -170,13 +170,14 @@ impl Trace {
             _ => (process, program),
         };
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let about = |what: &str, args: Value| json!({ "name": what, "ph": "M", "pid": pid, "tid": 0, "args": args });
         let about = vec![
             about("process_name", json!({ "name": name })),
             about("process_labels", json!({ "labels": format!("process {process} on {host}") })),
             about("process_sort_index", json!({ "sort_index": rank })),
+            about("day", json!({ "unix_s": now.as_secs() / 86_400 * 86_400 })),
         ];
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let origin_us = (now.as_secs() % 86_400) as f64 * 1e6 + f64::from(now.subsec_nanos()) / 1e3;
         let out = Mutex::new(Out { path, about, file: None, end: 0, failed: false, threads: BTreeMap::new() });
         let ahead_ns = AtomicI64::new(0);
