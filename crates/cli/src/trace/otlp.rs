@@ -1,6 +1,6 @@
 //! Timelines as a trace of OpenTelemetry: OTLP in JSON, as collectors read it from files.
 //!
-//! Each process is a resource, each slice a span in the slice around it, and each request to a node a span of a client. All files together are
+//! Each process is a resource. A slice is a span in the slice around it, a request to a node the span of a client. All files together are
 //! one trace. Its number comes from what is in them, so the same timelines are the same trace each time.
 
 use super::{Id, MetadataDay, Traced, open, write_whole};

@@ -192,7 +192,7 @@ impl<'b> Drafts<'b> {
         self.open(&route.remote, needs).push(command, before, list, operand, result, packed);
     }
 
-    /// Adds two commands on `len` bytes that must travel together to the node of the second, and the operand of the first.
+    /// Adds two commands on `len` bytes, and the operand of the first. They must travel together to the node of the second.
     pub fn push_pair(
         &mut self,
         len: u64,

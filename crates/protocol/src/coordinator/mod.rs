@@ -16,9 +16,8 @@
 //! | `create`, `region` | creating and growing; opening and removing |
 //! | `holders`, `copy_count` | which nodes hold an extent with copies; how many do |
 //! | `readying`, `endings` | regions that get their first copies, and those that have none any more |
-//! | `drain` | nodes that hold nothing soon |
+//! | `drain`, `shortage` | nodes that hold nothing soon, or less because their hosts run short of memory |
 //! | `rebalance`, `balance` | extents that move to nodes with more room; the plan of it |
-//! | `shortage` | extents that leave nodes whose hosts run short of memory |
 //! | `removals`, `listing` | when a removal is answered; what is shown |
 //! | `placement`, `quota`, `spills`, `permission` | where bytes go, how many, for whom |
 //! | `orders`, `asks`, `ranks` | that each order and each request is carried out once; which ranks go with a node |

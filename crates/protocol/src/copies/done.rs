@@ -58,7 +58,7 @@ pub enum DoneBefore {
 struct Done {
     at: u64,
     len: u64,
-    /// As many bytes, or none.
+    /// The elements before: as many bytes, or none.
     #[serde(with = "crate::packed_bytes")]
     olds: Vec<u8>,
 }

@@ -9,6 +9,8 @@
 //! the outer dimensions of a sub-array, or indices, filled up to a multiple of 8 bytes. Before them stands the place of a write in its call,
 //! where that has several on one extent. An *operand* is the command's input, a *result* its output. All lists come before the first operand. So a node can admit or refuse all commands before it takes a byte.
 
+mod lists;
+
 use super::Malformed;
 use super::queue::APPENDED_LEN;
 use crate::element::{Element, Operator, RANGE_LEN, SUMMARY_LEN};
@@ -16,6 +18,7 @@ use crate::error::Error;
 use crate::id::{Grant, Slot};
 use crate::limits::{DIM_COUNT_MAX, LIST_LEN_MAX, PAGE_LEN, QUEUE_APPEND_LEN_MAX, STAGE_LEN};
 use crate::shape::{Checked, Dim, Indexed, Indices, Shape, Strided, Subarray};
+pub use lists::{dims_list, index_bytes};
 use serde::{Deserialize, Serialize};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -31,10 +34,6 @@ pub const DIGEST_LEN: u64 = 16;
 
 /// Bytes of what a digest's key is made from.
 pub const DIGEST_SEED_LEN: u64 = 16;
-
-// Index lists travel as they lie in the programs' memory.
-#[cfg(not(target_endian = "little"))]
-compile_error!("hanare's wire is little-endian, and so must be the machine");
 
 /// Operation of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -491,20 +490,6 @@ impl Command {
             }
             Form::Wide => Shape::Indexed(Indexed { offset, block, scale: stride, indices: Indices::Wide(list.to_vec().into()) }),
         })
-    }
-}
-
-/// The bytes of a shape's list that must be written out; indices are sent as they lie: see [`index_bytes`].
-pub fn dims_list(shape: &Subarray) -> Vec<u8> {
-    let outer = shape.dims().split_last().map_or(&[][..], |(_, outer)| outer);
-    outer.iter().flat_map(|dim| [dim.count.to_le_bytes(), dim.stride.to_le_bytes()].concat()).collect()
-}
-
-/// A list of indices as it travels, without the zeros that fill it up to a multiple of 8 bytes.
-pub fn index_bytes<'a>(indices: &'a Indices<'_>) -> &'a [u8] {
-    match indices {
-        Indices::Narrow(list) => list.as_bytes(),
-        Indices::Wide(list) => list.as_bytes(),
     }
 }
 

@@ -168,7 +168,7 @@ fn without_room_elsewhere_bytes_wait_for_a_node() {
 #[test]
 fn a_shortage_that_is_over_moves_nothing_more() {
     let mut pool = pool(Placement::Local);
-    // Nothing is made ready for a while.
+    // No region is made ready for a while.
     pool.nodes[1].readies = None;
     lend(&mut pool, 1, 0);
     assert_eq!(leaving(&mut pool, 1).0, 8 * LEN);

@@ -264,9 +264,7 @@ impl Explicit {
         Ok(())
     }
 
-    /// Brings a page from its home, if needed, before a copy. A page that the copy itself does not get is lost to this mapping for good.
-    ///
-    /// Brings a page. Those before `end` come along.
+    /// Brings a page from its home before a copy, if needed; those before `end` come along. A page that the copy does not get is lost for good.
     fn bring(&self, page: u64, end: u64) -> Result<()> {
         match self.pages.as_deref() {
             Some(pager) if !pager.is_here(page) => self.attempt(pager, page, || {
@@ -321,13 +319,10 @@ impl Explicit {
     }
 
     /// Works through the pages of a range, a part at a time; a part that failed once more, if the homes could be reached anew.
-    fn each_part(
-        &self,
-        offset: u64,
-        len: u64,
-        mut retries: Retries,
-        work: impl Fn(&Pager, u64, u64) -> (u64, Result<()>),
-    ) -> Result<()> {
+    fn each_part<W>(&self, offset: u64, len: u64, mut retries: Retries, work: W) -> Result<()>
+    where
+        W: Fn(&Pager, u64, u64) -> (u64, Result<()>),
+    {
         let range = self.check(offset, len)?;
         let Some(pager) = self.pages.as_deref() else { return Ok(()) };
         let (mut page, end) = (range.start / PAGE_LEN, range.end.div_ceil(PAGE_LEN));
