@@ -169,18 +169,6 @@ impl Traced {
     }
 }
 
-/// The event that tells from which day on the times of a timeline count.
-struct MetadataDay;
-
-impl MetadataDay {
-    const NAME: &'static str = "day";
-
-    /// Its begin, in seconds since 1970. A file may say anything.
-    fn of(args: &Value) -> Option<u64> {
-        args["unix_s"].as_u64().filter(|seconds| *seconds < 1 << 33)
-    }
-}
-
 /// A timeline's file, which is not too long to be read whole.
 fn open(file: &Path) -> Result<BufReader<File>> {
     let open = File::open(file)?;

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// No machine has so many bytes. Groups of the older interface that have no limit tell a number beyond it.
+/// More bytes than any machine has. Groups of the older interface that have no limit tell a greater number.
 const UNLIMITED: u64 = 1 << 62;
 
 /// A limit on a process's memory: the machine, or the folder of a control group.

@@ -3,7 +3,7 @@
 //! Each process is a resource. A slice is a span in the slice around it, a request to a node the span of a client. All files together are
 //! one trace. Its number comes from what is in them, so the same timelines are the same trace each time.
 
-use super::{Id, MetadataDay, Traced, open, write_whole};
+use super::{Id, Traced, open, write_whole};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 /// Kinds of spans, as OTLP numbers them.
 const INTERNAL: u8 = 1;
 const CLIENT: u8 = 3;
+
+/// The event that tells from which day on the times of a timeline count.
+const DAY: &str = "day";
 
 /// Seconds of a day.
 const DAY_S: u64 = 86_400;
@@ -78,6 +81,11 @@ pub fn write(files: &[PathBuf], out: &Path) -> Result<()> {
     })
 }
 
+/// Begin of the day that a timeline tells, in seconds since 1970. A file may say anything.
+fn told_day(args: &Value) -> Option<u64> {
+    args["unix_s"].as_u64().filter(|seconds| *seconds < 1 << 33)
+}
+
 /// The day of a timeline that does not tell it: its last event is before its file was written.
 fn day_of(written_s: u64, last_us: f64) -> u64 {
     let last_s = (last_us / 1e6) as u64;
@@ -91,7 +99,7 @@ impl TracedProcess {
         if event.ph == "M" {
             match event.name.as_str() {
                 "process_name" => event.args["name"].as_str().unwrap_or_default().clone_into(&mut self.name),
-                MetadataDay::NAME => self.day_s = MetadataDay::of(&event.args).or(self.day_s),
+                DAY => self.day_s = told_day(&event.args).or(self.day_s),
                 _ => {}
             }
             return;

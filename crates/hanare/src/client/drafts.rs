@@ -164,6 +164,11 @@ impl<'b> Drafts<'b> {
         drafts
     }
 
+    /// True if they are those of a numbered call.
+    pub fn is_numbered(&self) -> bool {
+        self.call.detail != 0
+    }
+
     /// Adds a get or put without a list, with the memory that it fills or reads. Goes on with the command before where it can.
     pub fn push_plain(&mut self, route: &ExtentRoute, command: &Command, memory: Window) {
         self.writes |= command.op.writes();
@@ -192,7 +197,8 @@ impl<'b> Drafts<'b> {
         self.open(&route.remote, needs).push(command, before, list, operand, result, packed);
     }
 
-    /// Adds two commands on `len` bytes, and the operand of the first. They must travel together to the node of the second.
+    /// Adds two commands, and the operand of the first. They must travel together to the node of the second. Only a numbered call gives `len`, the
+    /// bytes that they copy.
     pub fn push_pair(
         &mut self,
         len: u64,
@@ -276,8 +282,8 @@ impl<'b> Drafts<'b> {
     /// See [`Remote::post`]: the memory stays valid, and that of results unused by others, until the tickets were waited for.
     pub unsafe fn post(self, tickets: &mut Tickets<'b>) -> Result<()> {
         let mut outcome = Ok(());
+        tickets.is_numbered = self.is_numbered();
         tickets.after.extend(self.after);
-        tickets.is_numbered = self.call.detail != 0;
         // A numbered call is repeated until it is done.
         tickets.is_once = self.is_once && !tickets.is_numbered;
         (tickets.effect, tickets.writes) = (self.effect, self.writes);

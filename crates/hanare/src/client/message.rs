@@ -116,8 +116,8 @@ impl CommandMessage {
         self.count as usize + 2 <= limits::BATCH_COUNT_MAX && lists_fit && operands_fit && results_fit && may_repeat
     }
 
-    /// Adds a get or put without a list. Where it goes on with the command before, that one becomes longer instead. Its call writes so many
-    /// bytes on the extent before it.
+    /// Adds a get or put without a list. Where it goes on with the command before, that one becomes longer instead. Its call
+    /// writes `written_before` bytes on the extent before it.
     pub fn push_plain(&mut self, command: &Command, written_before: u64, memory: Window) {
         if !self.join(command) {
             self.push_front(command, written_before);
@@ -147,7 +147,7 @@ impl CommandMessage {
         true
     }
 
-    /// Adds any command; see `Drafts::push`. Its call writes so many bytes on the extent before it.
+    /// Adds any command; see `Drafts::push`. Its call writes `written_before` bytes on the extent before it.
     pub fn push(
         &mut self,
         command: &Command,

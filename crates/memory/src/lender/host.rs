@@ -22,7 +22,7 @@ const LOOK_FAR: Duration = Duration::from_secs(1);
 /// The same while memory is short, or twice what is to be kept is not free. A neighbour may take a GiB in it.
 const LOOK_NEAR: Duration = Duration::from_millis(200);
 
-/// A limit's part that is kept free where no other is asked for: one in so many.
+/// A thirty-second part of a limit is kept free where no other is asked for.
 const PARTS: u64 = 32;
 
 /// The most of that.

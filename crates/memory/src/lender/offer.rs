@@ -20,7 +20,7 @@ pub(super) const MOVE_AFTER_MS: u64 = 2_000;
 /// Time for which memory is free before it is lent again.
 pub(super) const GROW_AFTER_MS: u64 = 10_000;
 
-/// Programs that wait for memory count where less is free than so many times the bytes to keep. Else their own control group holds them up.
+/// Programs that wait for memory count where less is free than four times the bytes to keep. Else their own control group holds them up.
 const NEAR_COUNT: u64 = 4;
 
 /// Steps of all that is lent at most.
@@ -148,7 +148,7 @@ impl Offer {
         (self.most / STEP_COUNT).max(STEP_LEN_MIN)
     }
 
-    /// The offer where so many bytes could be lent, and some of them stay free. It is all that is to be lent, or whole steps.
+    /// The offer where `could_lend` bytes could be lent, and some of them stay free. It is all that is to be lent, or whole steps.
     fn in_steps(&self, could_lend: i128, stays_free: u64) -> u64 {
         let bytes = could_lend.saturating_sub(stays_free.into()).clamp(0, self.most.into()) as u64;
         if bytes == self.most { bytes } else { bytes / self.step() * self.step() }

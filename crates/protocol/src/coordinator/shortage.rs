@@ -110,7 +110,7 @@ impl Coordinator {
         next.cause == MoveCause::Shortage && !has_begun && self.overhang(next.from) == 0
     }
 
-    /// Plans moves of so many bytes from a node. Extents without a destination rest.
+    /// Plans moves of the `missing` bytes from a node. Extents without a destination rest.
     fn plan_relief(&mut self, now_ms: u64, node: NodeId, mut missing: u64) -> Vec<Move> {
         let mut candidates = self.candidates(now_ms, node);
         let mut promised = self.promised_by_moves();

@@ -69,7 +69,8 @@ fn draft_run(
     let op = Op::CopyFrom { address_len: address.len() as u32 };
     let from_command = command::Command::new(op, source.node, source.slot, source.grant, &run.from.1);
     let to_command = command::Command::new(Op::CopyTo, target.node, target.slot, target.grant, &run.to.1);
-    let len = run.len()?;
+    // A look at each index, so only where it counts.
+    let len = if drafts.is_numbered() { run.len()? } else { 0 };
     let from_part = (&source, &from_command, ListBytes::of(run.from.1), address.to_vec());
     drafts.push_pair(len, from_part, (&target, &to_command, ListBytes::of(run.to.1)));
     Ok(())
