@@ -77,7 +77,7 @@ struct Inner {
     traffic: Traffic,
     /// Bytes given to this link so far.
     posted_len: u64,
-    /// Name of this connection, once it carried a command that must not be repeated.
+    /// Name of this connection, once it carried a command that must not be repeated, or a numbered one.
     name: Option<u128>,
     /// A connection about which the node could not be asked. It is not waited for again for each of its requests.
     mute: Option<u128>,
@@ -156,10 +156,11 @@ impl Remote {
     /// # Safety
     /// The caller keeps the promises of [`Remote::post`].
     unsafe fn post_on(&self, inner: &mut Inner, mut request: Box<Request>) -> Result<u64> {
-        if request.is_once() {
+        let is_numbered = request.message.call != 0;
+        if request.is_once() || is_numbered {
             let name = self.name(inner)?;
-            // A numbered call is repeated where its home is lost.
-            request.connection = (request.message.call == 0).then_some(name);
+            // A numbered call is repeated where its home is lost. Homes know by the name whose call it is.
+            request.connection = (!is_numbered).then_some(name);
         }
         let seq = inner.pending.enter(request)?;
         let request = inner.pending.get(seq).expect("it was just entered");
@@ -203,7 +204,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Names the connection, so that what became of its requests can be asked for when it has broken.
+    /// Names the connection, so that what became of its requests can be asked for when it has broken. The name tells the program, too.
     fn name(&self, inner: &mut Inner) -> Result<u128> {
         if let Some(name) = inner.name {
             return Ok(name);

@@ -31,8 +31,8 @@ fn the_file_is_an_array_after_every_event() {
         trace.event("X", "get", "command", trace.now(), json!({ "dur": 1.5, "args": { "region": "a \"b\"" } }));
         let events: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
-        // Three about the process, one about the thread.
-        assert_eq!((of("X"), of("M"), events.len()), (count, 4, count + 4));
+        // Four about the process, one about the thread.
+        assert_eq!((of("X"), of("M"), events.len()), (count, 5, count + 5));
         assert!(events.iter().all(|event| event["pid"] == 1));
         assert!(events[0]["args"]["name"].as_str().unwrap().starts_with("rank 1 of 2"));
     }

@@ -318,7 +318,10 @@ impl<M: CommandMemory> Incoming<M> {
     fn admit(&mut self, head: &Head, buffers: Buffers<'_>) -> Result<(), Malformed> {
         let mut sums = Sums::default();
         let (mut list_at, mut refused) = (0, None);
-        let call = self.name.and_then(|name| decode_call(head.detail, name));
+        let call = decode_call(head.detail, self.name.unwrap_or_default());
+        if call.is_some() && self.name.is_none() {
+            return Err(Malformed("a numbered call on a connection that has no name"));
+        }
         let mut written = CallWrites::default();
         for k in 0..head.count as usize {
             let command = command(buffers.front, k)?;

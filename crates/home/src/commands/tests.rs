@@ -11,7 +11,7 @@ use hanare_protocol::shape::{Checked, Shape, Strided};
 use hanare_protocol::wire::command::{Command, Op};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::exchange::{Query, Reply};
-use hanare_protocol::wire::head::{Head, Kind, MAY_WAIT};
+use hanare_protocol::wire::head::{Head, Kind, MAY_WAIT, encode_call};
 use hanare_protocol::wire::queue::{APPENDED_LEN, AppendFront};
 use hanare_protocol::wire::sync::SyncRequest;
 use std::rc::Rc;
@@ -144,6 +144,26 @@ fn a_put_is_there_when_it_is_answered() {
     driven.send(1, PUT, &Shape::contiguous(100, 8), &[7; 8], WHOLE);
     assert_eq!(driven.told(Duration::ZERO), ["1 Done"]);
     assert_eq!(driven.extent.load_word(100, 8), Ok(u64::from_le_bytes([7; 8])));
+}
+
+#[test]
+fn a_numbered_call_needs_a_connection_that_names_its_program() {
+    let command = Command::new(Op::Put, 0, Slot(0), Grant::default(), &Shape::contiguous(0, 8)).encode();
+    let head =
+        Head { count: 1, body_len: command.len() as u64 + 8, detail: encode_call(1, 1, false), ..Head::new(Kind::Commands, 2) };
+    let (program, buffers) = (5u128.to_le_bytes(), |front| Buffers { front, lists: &[], stage: &[] });
+    for is_named in [false, true] {
+        let mut driven = Driven::new();
+        driven.link.begin_round(false);
+        if is_named {
+            let name = Head { body_len: 16, ..Head::new(Kind::Name, 1) };
+            driven.link.incoming.message(&name, buffers(&program));
+        }
+        assert!(driven.link.incoming.place(&head, 0, buffers(&[])).is_ok());
+        // The next home would not know the call again.
+        let placed = driven.link.incoming.place(&head, command.len() as u64, buffers(&command));
+        assert_eq!(placed.is_ok(), is_named, "{placed:?}");
+    }
 }
 
 #[test]

@@ -9,7 +9,8 @@ use super::answer::{Why, expect};
 use super::message::ContextMessage;
 use super::twins::Twins;
 use crate::client::region::Region;
-use crate::client::shared::fault_contexts::{Renewals, Tools};
+use crate::client::shared::endpoint::{Broken, Endpoint};
+use crate::client::shared::fault_contexts::{Renewals, Renewer, Tools};
 use hanare_memory::diff::PAGE;
 use hanare_memory::uffd::Refused;
 use hanare_protocol::id::{Grant, NodeId, Slot};
@@ -259,24 +260,14 @@ impl Homes {
         tools: &mut Tools,
         twins: &Twins,
         pages: &[u64],
-        mut read: impl FnMut(&[u64], &mut [u8]) -> Result<(), Refused>,
+        read: &mut dyn FnMut(&[u64], &mut [u8]) -> Result<(), Refused>,
     ) -> Result<u64, E> {
         let Tools { endpoints, pages: room, message, operands, numbers, diff, reason, seq, call, renewer } = tools;
+        let mut wire = HomeWire { home, endpoints, renewer, reason, seq, call };
         let mut sent = 0;
         let mut post = |message: &mut ContextMessage<'_>| {
             sent += message.changed_len();
-            let mut numbered = NumberedMessage::next(call, renewer.moves());
-            let mut renewals = Renewals::default();
-            let outcome = loop {
-                *seq += 1;
-                let Err(why) = message.exchange(&endpoints[home], *seq, numbered.detail(), reason) else { break Ok(()) };
-                if numbered.0.is_none() || !renewer.renew_again(endpoints, &mut renewals, home, why.broken()) {
-                    break Err(Failed { home, why });
-                }
-                message.retarget(|command| self.targets[self.extents[home]].retarget(command));
-            };
-            message.clear();
-            outcome
+            self.post(&mut wire, message)
         };
         let mut message = ContextMessage::new(message, operands);
         let mut those = pages.iter().filter(|page| self.has_part(**page, home));
@@ -307,6 +298,40 @@ impl Homes {
         Ok(sent)
     }
 
+    /// Sends a message and empties it. A frame of its own: whoever fills the message needs another on the small stack.
+    #[inline(never)]
+    fn post(&self, wire: &mut HomeWire<'_>, message: &mut ContextMessage<'_>) -> Result<(), Failed> {
+        let mut call = wire.next_call();
+        let mut renewals = Renewals::default();
+        let outcome = loop {
+            *wire.seq += 1;
+            let Err(why) = message.exchange(&wire.endpoints[wire.home], *wire.seq, call, wire.reason) else { break Ok(()) };
+            if !self.finds_next_home(wire, message, &mut renewals, (&mut call, why.broken())) {
+                break Err(Failed { home: wire.home, why });
+            }
+        };
+        message.clear();
+        outcome
+    }
+
+    /// True if the home of a numbered call moved, and the message is ready to be sent there again.
+    #[cold]
+    #[inline(never)]
+    fn finds_next_home(
+        &self,
+        wire: &mut HomeWire<'_>,
+        message: &mut ContextMessage<'_>,
+        renewals: &mut Renewals,
+        (call, broken): (&mut u64, Option<Broken>),
+    ) -> bool {
+        if *call == 0 || !wire.renewer.renew_again(wire.endpoints, renewals, wire.home, broken) {
+            return false;
+        }
+        *call = encode_call(*wire.call, *wire.call, true);
+        message.retarget(|command| self.targets[self.extents[wire.home]].retarget(command));
+        true
+    }
+
     /// A failure as an error, with the home's own reason where it gave one. Not for a signal handler.
     pub fn error(&self, failed: Failed, reason: &[u8]) -> Error {
         let node = self.node(failed.home);
@@ -318,20 +343,24 @@ impl Homes {
     }
 }
 
-/// The number of a context's call, where homes know such, and if it was sent.
-struct NumberedMessage(Option<(u64, bool)>);
+/// A context's way to one home.
+struct HomeWire<'t> {
+    home: usize,
+    endpoints: &'t mut [Endpoint],
+    renewer: &'t Renewer,
+    reason: &'t mut [u8],
+    seq: &'t mut u64,
+    call: &'t mut u64,
+}
 
-impl NumberedMessage {
-    /// The next one, if homes may move.
-    fn next(last: &mut u64, moves: bool) -> NumberedMessage {
-        let is_left = moves && *last < CALL_NUMBER_MAX;
-        *last += u64::from(is_left);
-        NumberedMessage(is_left.then_some((*last, false)))
-    }
-
-    /// Its part of a head's detail: the next time it is a repetition.
-    fn detail(&mut self) -> u64 {
-        self.0.as_mut().map_or(0, |(number, was_sent)| encode_call(*number, *number, std::mem::replace(was_sent, true)))
+impl HomeWire<'_> {
+    /// The next call, as a head's detail has it; 0 where homes do not move.
+    fn next_call(&mut self) -> u64 {
+        if !self.renewer.moves() || *self.call >= CALL_NUMBER_MAX {
+            return 0;
+        }
+        *self.call += 1;
+        encode_call(*self.call, *self.call, false)
     }
 }
 

@@ -102,7 +102,19 @@ impl ContextMessage<'_> {
             let bytes = runs().flatten();
             return if self.scattered(command, changed, bytes, page, range) { range.end } else { from };
         }
-        for run in runs() {
+        self.in_rows(command, runs(), page, range)
+    }
+
+    /// Adds a put for each run, or rows of them. A frame of its own on the small stack.
+    #[inline(never)]
+    fn in_rows(
+        &mut self,
+        command: Command,
+        runs: impl Iterator<Item = Range<usize>>,
+        page: &PageBytes,
+        range: &Range<usize>,
+    ) -> usize {
+        for run in runs {
             let offset = command.offset + (run.start - range.start) as u64;
             let len = run.len() as u64;
             let put = Command { offset, block: len, stride: len, ..command };
@@ -114,7 +126,8 @@ impl ContextMessage<'_> {
         range.end
     }
 
-    /// Adds one put of single bytes.
+    /// Adds one put of single bytes. A frame of its own, too.
+    #[inline(never)]
     fn scattered(
         &mut self,
         command: Command,

@@ -415,7 +415,7 @@ impl Pager {
         self.close(dirty)?;
         let (mut left, mut others, mut failed) = (PageSet::default(), PageSet::default(), None);
         for home in 0..self.homes.count() {
-            let sent = self.homes.send(home, tools, &self.twins, dirty, |pages, room| {
+            let sent = self.homes.send(home, tools, &self.twins, dirty, &mut |pages, room| {
                 let mut at = 0;
                 for run in runs_of(pages) {
                     self.frames.read(run, &mut room[at * PAGE..][..run.len_bytes()])?;
