@@ -4,7 +4,6 @@ use hanare_protocol::Result;
 use hanare_protocol::copies::UpdateCall;
 use hanare_protocol::limits::CALL_NUMBER_MAX;
 use hanare_protocol::wire::head::encode_call;
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The numbers of one attachment to a pool.
@@ -17,13 +16,16 @@ pub(crate) struct CallNumbers {
 #[derive(Default)]
 struct Numbers {
     last: u64,
-    /// Calls without their results.
-    under_way: BTreeSet<u64>,
+    /// Sequences that have begun.
+    sequences: usize,
+    /// Those without a call under way.
+    free: Vec<u16>,
 }
 
 /// A call, until it has its result.
 pub(crate) struct NumberedCall {
     numbers: Arc<CallNumbers>,
+    sequence: u16,
     number: u64,
     was_sent: bool,
 }
@@ -44,54 +46,72 @@ impl CallNumbers {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a call. `None` when all numbers are used.
+    /// Begins a call, in a sequence that has none under way. `None` when all numbers are used, or too many calls are under way.
     pub fn begin(self: &Arc<Self>) -> Option<NumberedCall> {
         let mut numbers = self.lock();
         let number = Some(numbers.last + 1).filter(|number| *number <= CALL_NUMBER_MAX)?;
+        let sequence = numbers.take_sequence()?;
         numbers.last = number;
-        numbers.under_way.insert(number);
-        Some(NumberedCall { numbers: self.clone(), number, was_sent: false })
+        Some(NumberedCall { numbers: self.clone(), sequence, number, was_sent: false })
+    }
+}
+
+impl Numbers {
+    fn take_sequence(&mut self) -> Option<u16> {
+        let free = self.free.pop();
+        free.or_else(|| {
+            let new = u16::try_from(self.sequences).ok()?;
+            self.sequences += 1;
+            Some(new)
+        })
     }
 }
 
 impl NumberedCall {
     /// Its part of a head's detail: the next time it is a repetition.
     pub fn detail(&mut self) -> u64 {
-        let UpdateCall { number, lowest, is_repeat, .. } = self.named();
-        encode_call(number, lowest, is_repeat)
+        let UpdateCall { sequence, number, is_repeat, .. } = self.named();
+        encode_call(sequence, number, is_repeat)
     }
 
     /// The same with the attachment.
     pub fn named(&mut self) -> UpdateCall {
-        let lowest = self.numbers.lock().under_way.first().copied().unwrap_or(self.number);
         let is_repeat = std::mem::replace(&mut self.was_sent, true);
-        UpdateCall { client: self.numbers.client, number: self.number, lowest, is_repeat }
+        UpdateCall { client: self.numbers.client, sequence: self.sequence, number: self.number, is_repeat }
     }
 }
 
 impl Drop for NumberedCall {
     fn drop(&mut self) {
-        self.numbers.lock().under_way.remove(&self.number);
+        self.numbers.lock().free.push(self.sequence);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hanare_protocol::limits::CALL_SEQUENCE_COUNT_MAX;
     use hanare_protocol::wire::head::decode_call;
 
     #[test]
-    fn a_call_says_which_calls_have_their_results() {
+    fn a_sequence_has_one_call_under_way() {
         let numbers = CallNumbers::new().unwrap();
         let name = u128::from(numbers.client()) << 64;
         let read = |call: &mut NumberedCall| decode_call(call.detail(), name).unwrap();
         let (mut first, mut second) = (numbers.begin().unwrap(), numbers.begin().unwrap());
-        let client = numbers.client();
-        assert_eq!(read(&mut second), UpdateCall { client, number: 2, lowest: 1, is_repeat: false });
-        assert_eq!(read(&mut first), UpdateCall { client, number: 1, lowest: 1, is_repeat: false });
+        let call = |sequence, number| UpdateCall { client: numbers.client(), sequence, number, is_repeat: false };
+        assert_eq!((read(&mut second), read(&mut first)), (call(1, 2), call(0, 1)));
         drop(first);
-        assert_eq!(read(&mut second), UpdateCall { client, number: 2, lowest: 2, is_repeat: true });
-        drop(second);
-        assert_eq!(read(&mut numbers.begin().unwrap()).lowest, 3);
+        assert_eq!(read(&mut second), UpdateCall { is_repeat: true, ..call(1, 2) });
+        assert_eq!(read(&mut numbers.begin().unwrap()), call(0, 3));
+    }
+
+    #[test]
+    fn calls_beyond_all_sequences_have_no_number() {
+        let numbers = CallNumbers::new().unwrap();
+        let mut calls: Vec<NumberedCall> = (0..CALL_SEQUENCE_COUNT_MAX).map_while(|_| numbers.begin()).collect();
+        assert!(calls.len() == CALL_SEQUENCE_COUNT_MAX && numbers.begin().is_none());
+        calls.pop();
+        assert!(numbers.begin().is_some());
     }
 }

@@ -231,8 +231,8 @@ mod tests {
 
     #[test]
     fn stages_of_a_repeated_call_wait_for_each_other() {
-        let call = UpdateCall { client: 0, number: 3, lowest: 3, is_repeat: true };
-        let mut driven = Driven::new(encode_call(call.number, call.lowest, true), &[(Op::Put, 0, 0, 3 * STAGE)]);
+        let call = UpdateCall { client: 0, sequence: 2, number: 3, is_repeat: true };
+        let mut driven = Driven::new(encode_call(call.sequence, call.number, true), &[(Op::Put, 0, 0, 3 * STAGE)]);
         for at in 0..3 {
             assert_eq!(driven.go(), [(0, at * STAGE)]);
             assert!(driven.answer().is_none());

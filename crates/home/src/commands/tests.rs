@@ -150,7 +150,7 @@ fn a_put_is_there_when_it_is_answered() {
 fn a_numbered_call_needs_a_connection_that_names_its_program() {
     let command = Command::new(Op::Put, 0, Slot(0), Grant::default(), &Shape::contiguous(0, 8)).encode();
     let head =
-        Head { count: 1, body_len: command.len() as u64 + 8, detail: encode_call(1, 1, false), ..Head::new(Kind::Commands, 2) };
+        Head { count: 1, body_len: command.len() as u64 + 8, detail: encode_call(0, 1, false), ..Head::new(Kind::Commands, 2) };
     let (program, buffers) = (5u128.to_le_bytes(), |front| Buffers { front, lists: &[], stage: &[] });
     for is_named in [false, true] {
         let mut driven = Driven::new();

@@ -9,7 +9,7 @@ use hanare_protocol::copies::{Once, Position, Term, UpdateCall};
 use hanare_protocol::element::{Element, Operator};
 use hanare_protocol::heap::{HeapCall, HeapRefusal, HeapWish, answers_of};
 use hanare_protocol::id::{Epoch, Gid};
-use hanare_protocol::limits::{DONE_PART_COUNT_MAX, STAGE_LEN};
+use hanare_protocol::limits::{DONE_CLIENT_COUNT_MAX, STAGE_LEN};
 use hanare_protocol::wire::command::{Op, Update};
 use std::sync::Arc;
 
@@ -262,7 +262,7 @@ fn a_copy_is_made_while_writes_go_on() {
 }
 
 fn call(number: u64, is_repeat: bool) -> UpdateCall {
-    UpdateCall { client: 9, number, lowest: number, is_repeat }
+    UpdateCall { client: 9, sequence: 0, number, is_repeat }
 }
 
 fn once(call: UpdateCall, write: ExtentWrite) -> ExtentWrite {
@@ -315,15 +315,16 @@ fn a_put_that_is_repeated_does_not_undo_what_came_after_it() {
 #[test]
 fn a_repeated_put_of_which_nobody_knows_is_done_again() {
     let (mut home, mut copy) = pair();
-    for number in 1..DONE_PART_COUNT_MAX as u32 + 2 {
-        home.write(number, once(UpdateCall { lowest: 1, ..call(number.into(), false) }, put(0, b"ours")));
-        exchange(&mut home, &mut copy);
+    home.write(2, once(call(1, false), put(0, b"ours")));
+    for client in 100..DONE_CLIENT_COUNT_MAX as u64 + 100 {
+        home.write(3, once(UpdateCall { client, ..call(1, false) }, put(0, b"ours")));
     }
-    home.write(7, once(UpdateCall { lowest: 1, ..call(1, true) }, put(0, b"mine")));
+    exchange(&mut home, &mut copy);
+    home.write(7, once(call(1, true), put(0, b"mine")));
     exchange(&mut home, &mut copy);
     assert_eq!(home.applied.last(), Some(&(7, Ok(Vec::new()))));
     assert_eq!(home.bytes()[..4], *b"mine");
-    home.write(8, once(UpdateCall { lowest: 1, ..call(1, true) }, add(8, 5)));
+    home.write(8, once(UpdateCall { client: 100, ..call(1, true) }, add(8, 5)));
     assert!(matches!(home.applied.last(), Some((8, Err(Error::Broken { .. })))));
 }
 
@@ -451,7 +452,7 @@ fn a_heap_is_the_copy_s_too_and_that_of_one_that_is_made_anew() {
     let wish = |wish: &[HeapWish]| HeapCall { region_len: LEN as u64, wishes: wish.to_vec() };
     let allocate = HeapWish::Allocate { len: 100, align: 64 };
     let take = || wish(&[allocate]);
-    let call = |number| UpdateCall { client: 7, number, lowest: 1, is_repeat: false };
+    let call = |number| UpdateCall { client: 7, sequence: number as u16, number, is_repeat: false };
     home.write(5, ExtentWrite::heap(take(), Some(call(1))));
     home.write(6, ExtentWrite::heap(take(), Some(call(2))));
     assert_eq!(home.copies.heap(EXTENT.gid, Slot(0)), None, "the copy does not have it yet");

@@ -15,16 +15,16 @@ pub const DIGEST_LEN: usize = 16;
 pub const DIGESTS_LEN_MAX: usize = super::STAGE_LEN / super::PAGE_LEN as usize * DIGEST_LEN;
 
 /// Highest number of a program's call.
-pub const CALL_NUMBER_MAX: u64 = (1 << 40) - 1;
+pub const CALL_NUMBER_MAX: u64 = (1 << 46) - 1;
 
-/// Most calls before one that may lack their results.
-pub const CALL_WINDOW_MAX: u64 = (1 << 22) - 1;
+/// Most calls of a program that count once and are under way together.
+pub const CALL_SEQUENCE_COUNT_MAX: usize = 1 << 16;
 
 /// Most programs of which an extent remembers updates.
 pub const DONE_CLIENT_COUNT_MAX: usize = 1024;
 
-/// Most parts of one program's calls that an extent remembers while their results may be missing. What a call does in a row is one part.
-pub const DONE_PART_COUNT_MAX: usize = 64;
+/// Most parts of calls that an extent remembers, of all programs together. What a call does in a row is one part.
+pub const DONE_PART_COUNT_MAX: usize = 1 << 14;
 
 /// Most bytes of elements before those updates, of all programs together.
 pub const DONE_OLDS_LEN_MAX: u64 = 1 << 20;

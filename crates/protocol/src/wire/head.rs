@@ -4,7 +4,7 @@ use super::Malformed;
 use super::page::{GRANTED_LEN, PAGE_REQUEST_COUNT_MAX, PAGE_REQUEST_LEN};
 use crate::copies::UpdateCall;
 use crate::limits::{
-    BATCH_COUNT_MAX, BODY_LEN_MAX, CALL_NUMBER_MAX, CALL_WINDOW_MAX, CONTROL_LEN_MAX, LOOK_LEN_MAX, MESSAGE_RING_LEN_MAX,
+    BATCH_COUNT_MAX, BODY_LEN_MAX, CALL_NUMBER_MAX, CALL_SEQUENCE_COUNT_MAX, CONTROL_LEN_MAX, LOOK_LEN_MAX, MESSAGE_RING_LEN_MAX,
     PAGE_LEN, QUEUE_APPEND_LEN_MAX, SYNC_LEN_MAX,
 };
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
@@ -18,22 +18,23 @@ const IS_REPEAT: u64 = 2;
 
 /// Bits of a head's detail below those of a call's number.
 const NUMBER_SHIFT: u32 = CALL_NUMBER_MAX.leading_zeros();
-/// Bits below those that say how many calls before it may lack their results.
-const WINDOW_SHIFT: u32 = 2;
-const _: () = assert!(CALL_WINDOW_MAX.count_ones() + WINDOW_SHIFT == NUMBER_SHIFT);
+/// Bits below those of a call's sequence.
+const SEQUENCE_SHIFT: u32 = 2;
+const _: () =
+    assert!(CALL_SEQUENCE_COUNT_MAX == 1 << (NUMBER_SHIFT - SEQUENCE_SHIFT) && u16::BITS == NUMBER_SHIFT - SEQUENCE_SHIFT);
 
 /// The call of a message of vector commands, in its head's detail beside [`MAY_WAIT`]. Calls have numbers from 1 on. The upper half of the
 /// connection's name is the program.
-pub fn encode_call(number: u64, lowest: u64, is_repeat: bool) -> u64 {
-    let window = number.saturating_sub(lowest).min(CALL_WINDOW_MAX);
-    number.min(CALL_NUMBER_MAX) << NUMBER_SHIFT | window << WINDOW_SHIFT | if is_repeat { IS_REPEAT } else { 0 }
+pub fn encode_call(sequence: u16, number: u64, is_repeat: bool) -> u64 {
+    let repeat = if is_repeat { IS_REPEAT } else { 0 };
+    number.min(CALL_NUMBER_MAX) << NUMBER_SHIFT | u64::from(sequence) << SEQUENCE_SHIFT | repeat
 }
 
 /// The call of a message on a connection of that name. `None` where it has none.
 pub fn decode_call(detail: u64, connection: u128) -> Option<UpdateCall> {
-    let (number, window) = (detail >> NUMBER_SHIFT, detail >> WINDOW_SHIFT & CALL_WINDOW_MAX);
+    let (number, sequence) = (detail >> NUMBER_SHIFT, (detail >> SEQUENCE_SHIFT) as u16);
     let client = (connection >> 64) as u64;
-    (number > 0).then(|| UpdateCall { client, number, lowest: number.saturating_sub(window), is_repeat: detail & IS_REPEAT != 0 })
+    (number > 0).then(|| UpdateCall { client, sequence, number, is_repeat: detail & IS_REPEAT != 0 })
 }
 
 /// Bytes of a head.
@@ -206,12 +207,10 @@ mod tests {
     #[test]
     fn a_call_is_what_it_was() {
         let name = 77u128 << 64 | 5;
-        for (number, lowest, is_repeat) in [(1, 1, false), (CALL_NUMBER_MAX, CALL_NUMBER_MAX - 9, true), (900, 3, true)] {
-            let call = UpdateCall { client: 77, number, lowest, is_repeat };
-            assert_eq!(decode_call(encode_call(number, lowest, is_repeat) | MAY_WAIT, name), Some(call));
+        for (sequence, number, is_repeat) in [(0, 1, false), (u16::MAX, CALL_NUMBER_MAX, true), (7, 900, true)] {
+            let call = UpdateCall { client: 77, sequence, number, is_repeat };
+            assert_eq!(decode_call(encode_call(sequence, number, is_repeat) | MAY_WAIT, name), Some(call));
         }
-        let far = decode_call(encode_call(CALL_NUMBER_MAX, 1, false), name).unwrap();
-        assert_eq!(far.number - far.lowest, CALL_WINDOW_MAX);
         assert_eq!(decode_call(MAY_WAIT, name), None);
     }
 }

@@ -250,7 +250,7 @@ impl Cluster {
             }
             return Ok(());
         }
-        let call = UpdateCall { client: program as u64, number: call_number, lowest: call_number, is_repeat };
+        let call = UpdateCall { client: program as u64, sequence: 0, number: call_number, is_repeat };
         let once = (!self.has(Defect::AddTwice)).then_some(Once { call, at: 0 });
         let write = addition(request.word, program, once);
         if self.has(Defect::ApplyFirst) {

@@ -69,7 +69,7 @@ impl Broken {
 const BUFFER_LEN: usize = PAGE_LEN as usize + 2 * HEAD_LEN;
 
 /// Pieces sent by one call: they lie on a small stack.
-const GATHER_COUNT: usize = 4;
+const GATHER_COUNT: usize = 8;
 
 /// Bytes that were received and not asked for yet.
 struct Buffer {

@@ -16,7 +16,7 @@ fn digests(call: DigestCall) -> ExtentWrite {
 fn an_order_of_writes_that_ends_and_begins_again_forgets_no_call() {
     let alone = set(1, 1, &[]);
     let mut home = TestNode::new(1, Some(&alone));
-    let call = |number, is_repeat| UpdateCall { client: 7, number, lowest: 1, is_repeat };
+    let call = |number, is_repeat| UpdateCall { client: 7, sequence: number as u16, number, is_repeat };
     let once = |number, is_repeat| ExtentWrite { once: Some(Once { call: call(number, is_repeat), at: 0 }), ..add(8, 5) };
     home.write(1, once(1, false));
     let wishes = vec![HeapWish::Allocate { len: 100, align: 64 }];

@@ -327,7 +327,7 @@ impl Homes {
         if *call == 0 || !wire.renewer.renew_again(wire.endpoints, renewals, wire.home, broken) {
             return false;
         }
-        *call = encode_call(*wire.call, *wire.call, true);
+        *call = encode_call(0, *wire.call, true);
         message.retarget(|command| self.targets[self.extents[wire.home]].retarget(command));
         true
     }
@@ -360,7 +360,7 @@ impl HomeWire<'_> {
             return 0;
         }
         *self.call += 1;
-        encode_call(*self.call, *self.call, false)
+        encode_call(0, *self.call, false)
     }
 }
 
