@@ -252,10 +252,15 @@ pub(crate) mod testing {
         assert_ne!(once(11), once(12));
     }
 
-    /// The judge finds every defect that there is, by one of the seeds; each failure is handed to `look`.
-    pub fn finds_all<W: World<Defect: All + Debug>>(seeds: u64, (nodes, minutes): (u32, f64), look: impl Fn(Failure)) {
+    /// The judge finds every defect that there is, by one of some seeds from the first on; each failure is handed to `look`.
+    pub fn finds_all<W: World<Defect: All + Debug>>(
+        (first, seeds): (impl Fn(W::Defect) -> u64, u64),
+        (nodes, minutes): (u32, f64),
+        look: impl Fn(Failure),
+    ) {
         for defect in W::Defect::ALL {
-            let mut plans = (0..seeds).map(|seed| Plan { seed, nodes, minutes });
+            let first = first(*defect);
+            let mut plans = (first..first + seeds).map(|seed| Plan { seed, nodes, minutes });
             let found = plans.find_map(|plan| run::<W>(plan, Some(*defect), &mut |_| {}).err());
             look(found.unwrap_or_else(|| panic!("{defect:?} was not found")));
         }

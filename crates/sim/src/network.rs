@@ -73,7 +73,8 @@ impl Ordered {
 pub(crate) struct Connection {
     pub node: usize,
     pub node_life: u64,
-    pub home_life: u64,
+    /// The host of the coordinator, and its life.
+    pub home: (usize, u64),
     pub is_open_at_node: bool,
     pub is_open_at_home: bool,
     /// Messages pass no more, and an end may not know.
@@ -89,10 +90,10 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    pub fn open(&mut self, node: usize, node_life: u64, home_life: u64) -> Peer {
+    pub fn open(&mut self, (node, node_life): (usize, u64), home: (usize, u64)) -> Peer {
         self.next += 1;
         let (is_cut, path) = Default::default();
-        let connection = Connection { node, node_life, home_life, is_open_at_node: true, is_open_at_home: true, is_cut, path };
+        let connection = Connection { node, node_life, home, is_open_at_node: true, is_open_at_home: true, is_cut, path };
         self.open.insert(Peer(self.next), connection);
         Peer(self.next)
     }

@@ -7,7 +7,8 @@ use super::entry::{LogEntry, lost_disks};
 use super::store::SharedStore;
 use hanare_memory::vital;
 use hanare_protocol::Result;
-use hanare_protocol::coordinator::{Batch, BatchNumber, History, LeaderRounds, Record, Reign};
+pub(crate) use hanare_protocol::coordinator::Rule;
+use hanare_protocol::coordinator::{BatchNumber, History, LeaderRounds, OwnReign, Record, Reign};
 use hanare_protocol::limits::KEEPER_ENTRY_COUNT_MAX;
 use omnipaxos::ballot_leader_election::Ballot;
 use omnipaxos::messages::Message;
@@ -16,7 +17,7 @@ use omnipaxos::messages::sequence_paxos::PaxosMsg;
 use omnipaxos::util::{LogEntry as Read, LogSync};
 use omnipaxos::{ClusterConfig, OmniPaxos, OmniPaxosConfig, ServerConfig};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Time between ticks of the engine.
@@ -32,82 +33,16 @@ const RESEND_TICKS: u64 = 10;
 /// Time without a message after which a keeper counts as out of reach: some rounds of heartbeats.
 const HEARD_MS: u64 = 1_500;
 
-/// Time after which a reign ends whose batch no majority has. Nodes then hear that there is no coordinator.
-const STALL_MS: u64 = 2_000;
-
 /// Decided entries in the log from which on a snapshot replaces them.
 const SNAPSHOT_COUNT: usize = 1_024;
 
 pub(crate) type KeeperMessage = Message<LogEntry>;
-
-/// A pass of the coordinator of a reign, until it may be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pass {
-    /// Its batch has that number.
-    Batch(u64),
-    /// Without records: a round proves that this keeper still leads.
-    Round(u64),
-}
-
-/// The reign of the keeper here.
-#[derive(Clone, Debug)]
-struct OwnReign {
-    reign: Reign,
-    /// The number of the next batch.
-    next: u64,
-    /// Number of batches that are decided.
-    decided: u64,
-    /// Passes that wait, in order.
-    passes: VecDeque<Pass>,
-    /// Number of passes that may be told.
-    told: u64,
-    /// Since when a pass waits while none may be told.
-    since_ms: u64,
-}
-
-impl OwnReign {
-    fn waits(&self) -> bool {
-        !self.passes.is_empty()
-    }
-
-    fn begin(&mut self, pass: Pass, now_ms: u64) -> BatchNumber {
-        if !self.waits() {
-            self.since_ms = now_ms;
-        }
-        self.passes.push_back(pass);
-        BatchNumber(self.told.saturating_add(self.passes.len() as u64))
-    }
-
-    /// Passes go whose batches are decided, or whose rounds are over. A batch behind a pass proves as much as a round.
-    fn settle(&mut self, proved: u64, now_ms: u64) {
-        let is_decided = |pass: &Pass| matches!(pass, Pass::Batch(number) if *number < self.decided);
-        let behind = self.passes.iter().rposition(is_decided).map_or(0, |at| at.saturating_add(1));
-        let may_go = |pass: &Pass| matches!(pass, Pass::Round(round) if *round <= proved);
-        let more = self.passes.iter().skip(behind).take_while(|pass| may_go(pass)).count();
-        let count = behind.saturating_add(more);
-        if count > 0 {
-            self.passes.drain(..count);
-            (self.told, self.since_ms) = (self.told.saturating_add(count as u64), now_ms);
-        }
-    }
-}
 
 /// A question of the keeper that leads: has the other one promised anything to a later leader?
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AskedRound {
     number: u64,
     ballot: Ballot,
-}
-
-/// Part of a keeper in its reign.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
-    /// Another keeper leads, or nobody.
-    None,
-    /// Its reign's first batch is not decided yet.
-    Begins,
-    /// The reign of this keeper.
-    Reigns(Reign),
 }
 
 /// The engine, with what this keeper read.
@@ -223,9 +158,8 @@ impl Engine {
                 self.read = self.read.saturating_add(1);
                 let counts = self.history.read(&batch);
                 self.lost_disks.extend(lost_disks(&batch.records));
-                if let Some(ours) = self.ours.as_mut().filter(|ours| counts && ours.reign == batch.reign) {
-                    ours.decided = batch.number.saturating_add(1);
-                    ours.settle(self.rounds.proved(), self.now_ms);
+                if let Some(ours) = self.ours.as_mut().filter(|_| counts) {
+                    ours.on_decided(&batch, self.rounds.proved(), self.now_ms);
                 }
             }
             Read::Snapshotted(snapshot) if snapshot.trimmed_idx > self.read => {
@@ -268,51 +202,36 @@ impl Engine {
     pub fn rule(&mut self) -> Rule {
         let ballot = self.ballot();
         if let Some(ours) = &self.ours {
-            let is_led = ballot.is_some_and(|ballot| u64::from(ballot.n) == ours.reign.term);
-            let is_stalled = ours.waits() && self.now_ms.saturating_sub(ours.since_ms) > STALL_MS;
-            if !is_led || is_stalled || self.history.reign() > ours.reign {
+            let is_led = ballot.is_some_and(|ballot| u64::from(ballot.n) == ours.reign().term);
+            if !is_led || ours.is_over(self.history.reign(), self.now_ms) {
                 self.ours = None;
             }
         }
         if let Some(ballot) = ballot.filter(|_| self.ours.is_none() && self.has_majority() && !self.is_failing) {
             self.turns = self.turns.saturating_add(1);
             let reign = Reign { term: ballot.n.into(), keeper: self.me, turn: self.turns };
-            let (passes, since_ms) = (VecDeque::new(), self.now_ms);
             self.rounds.cancel();
-            self.ours = Some(OwnReign { reign, next: 0, decided: 0, passes, told: 0, since_ms });
-            self.append_batch(Vec::new(), false);
+            let (ours, first) = OwnReign::begin(reign, self.now_ms);
+            self.ours = Some(ours);
+            let _ = self.run(|paxos| paxos.append(LogEntry(first)));
         }
-        match &self.ours {
-            None => Rule::None,
-            Some(ours) if ours.decided == 0 => Rule::Begins,
-            Some(ours) => Rule::Reigns(ours.reign),
-        }
+        self.ours.as_ref().map_or(Rule::None, OwnReign::rule)
     }
 
     /// Takes a pass of its reign: a batch, or none where it has no records. Returns its number; without a reign one that is never committed.
     pub fn append(&mut self, records: Vec<Record>, is_whole: bool) -> BatchNumber {
-        if !records.is_empty() || is_whole {
-            return self.append_batch(records, is_whole);
+        let Some(ours) = &mut self.ours else { return BatchNumber(u64::MAX) };
+        if records.is_empty() && !is_whole {
+            return ours.ask(self.rounds.want(), self.now_ms);
         }
-        let Some(ours) = &mut self.ours else { return BatchNumber(u64::MAX) };
-        ours.begin(Pass::Round(self.rounds.want()), self.now_ms)
-    }
-
-    fn append_batch(&mut self, records: Vec<Record>, is_whole: bool) -> BatchNumber {
-        let now_ms = self.now_ms;
-        let Some(ours) = &mut self.ours else { return BatchNumber(u64::MAX) };
-        let number = ours.next;
-        ours.next = number.saturating_add(1);
-        let pass = ours.begin(Pass::Batch(number), now_ms);
-        let entry = LogEntry(Batch { reign: ours.reign, number, is_whole, records });
-        // A batch that is not appended leaves a gap: the reign stalls and ends.
-        let _ = self.run(|paxos| paxos.append(entry));
+        let (pass, batch) = ours.append(records, is_whole, self.now_ms);
+        let _ = self.run(|paxos| paxos.append(LogEntry(batch)));
         pass
     }
 
     /// The last pass of its reign that may be told, and all before it.
     pub fn committed(&self) -> BatchNumber {
-        BatchNumber(self.ours.as_ref().map_or(0, |ours| ours.told))
+        self.ours.as_ref().map_or(BatchNumber(0), OwnReign::committed)
     }
 
     /// True if all passes of its reign may be told.

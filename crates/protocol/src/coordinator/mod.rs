@@ -22,7 +22,8 @@
 //! | `placement`, `quota`, `spills`, `permission` | where bytes go, how many, for whom |
 //! | `orders`, `asks`, `ranks` | that each order and each request is carried out once; which ranks go with a node |
 //! | `records`, `journal` | what lasts, and what it builds |
-//! | `commit`, `reign` | when the driver may act on an output; which records count in a journal of several nodes |
+//! | `commit` | when the driver may act on an output |
+//! | `reign`, `own_reign` | which records count in a journal of several nodes; when a keeper's reign is over, and what it may tell |
 
 mod asks;
 mod balance;
@@ -39,6 +40,7 @@ mod listing;
 mod lost_disks;
 mod naming;
 mod orders;
+mod own_reign;
 pub(crate) mod permission;
 mod placement;
 mod quota;
@@ -58,6 +60,7 @@ pub use asks::AskKey;
 pub use commit::{BatchNumber, Commits, WaitingOutputs};
 pub use leader_rounds::LeaderRounds;
 pub use lost_disks::{KeeperDisk, KeeperDisks};
+pub use own_reign::{OwnReign, Rule};
 pub use records::{Effect, Ended, ExtentCopies, NodeRecord, Record, RegionRecord};
 pub use reign::{Batch, History, Reign};
 pub use settings::Settings;

@@ -1,9 +1,9 @@
 //! The budget of faults: no fault takes the last well holder of programs' words. A byte that is lost is a failure then.
 
 use super::memory::SimExtent;
-use super::process::Process;
+use super::process::{Home, Process};
 use super::{Cluster, Terms};
-use hanare_protocol::coordinator::{Coordinator, Settings};
+use hanare_protocol::coordinator::{Coordinator, Record, Settings};
 use hanare_protocol::copies::HoldersState;
 use hanare_protocol::id::{Gid, NodeId, Slot};
 use std::collections::BTreeSet;
@@ -14,13 +14,19 @@ impl Cluster {
         if self.terms != Terms::Budget {
             return true;
         }
-        let Some(home) = &self.home else { return false };
-        self.keeps(&home.coordinator, node) && self.journals().all(|coordinator| self.keeps(&coordinator, node))
+        let is_of_today = |home: &&Home| self.keepers.as_ref().is_none_or(|keepers| home.reign == Some(keepers.truth.reign()));
+        let Some(home) = self.home().filter(is_of_today) else { return false };
+        self.keeps(&home.coordinator, node) && self.journals().iter().all(|coordinator| self.keeps(coordinator, node))
     }
 
     /// The coordinators that may come after this one: of the batches that are not committed the first few are kept, or none.
-    fn journals(&self) -> impl Iterator<Item = Coordinator> {
-        self.journal.possible().map(|records| Coordinator::restore(Settings::new("any"), records, self.now_ms))
+    fn journals(&self) -> Vec<Coordinator> {
+        let restore =
+            |records: &mut dyn Iterator<Item = Record>| Coordinator::restore(Settings::new("any"), records, self.now_ms);
+        match &self.keepers {
+            Some(keepers) => keepers.possible().iter().map(|history| restore(&mut history.records().iter().cloned())).collect(),
+            None => self.journal.possible().map(|mut records| restore(&mut records)).collect(),
+        }
     }
 
     /// True if this coordinator has a well holder of each region of words without the node.

@@ -6,11 +6,14 @@ use crate::check::{Check, check};
 use hanare_protocol::coordinator::{AskKey, Coordinator, Ended, ExtentCopies, Record, RegionRecord};
 use hanare_protocol::id::{Epoch, Gid, Grant, Incarnation, NodeId, Slot};
 use hanare_protocol::placement::Extent;
-use hanare_protocol::wire::control::{RegionView, Request};
-use std::collections::{BTreeMap, BTreeSet};
+use hanare_protocol::wire::control::{Answer, Made, RegionView, Request};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Time for which the model remembers what was true: a coordinator may tell it so much later that it was.
+const VERSION_MS: u64 = 30_000;
 
 /// A region as the model sees it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Seen {
     name: String,
     uid: u32,
@@ -24,7 +27,7 @@ struct Seen {
 type LifeExtent = (NodeId, Slot, u64, Incarnation);
 
 /// An extent as the model sees it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct SeenExtent {
     home: LifeExtent,
     copies: Vec<LifeExtent>,
@@ -50,6 +53,15 @@ pub(crate) struct Checks {
     carried_out: BTreeSet<AskKey>,
     /// The epoch in which a grant was made, and for which extent.
     grants: BTreeMap<[u8; 16], (NodeId, Epoch, Gid)>,
+    /// The regions and lives of before, and until when they were those of today.
+    before: VecDeque<Version>,
+}
+
+#[derive(Debug)]
+struct Version {
+    until_ms: u64,
+    regions: BTreeMap<Gid, Seen>,
+    lives: BTreeMap<NodeId, Incarnation>,
 }
 
 impl Checks {
@@ -61,6 +73,16 @@ impl Checks {
     /// A node makes a grant.
     pub fn on_granted(&mut self, grant: Grant, node: NodeId, epoch: Epoch, gid: Gid) {
         self.grants.insert(grant.0, (node, epoch, gid));
+    }
+
+    /// The regions and lives of now may be told for a while, though the next batch changes them. So may regions that the last batch removed.
+    pub fn keep_version(&mut self, now_ms: u64) {
+        let mut regions = self.regions.clone();
+        regions.extend(self.removed.iter().map(|(gid, seen)| (*gid, seen.clone())));
+        self.before.push_back(Version { until_ms: now_ms, regions, lives: self.lives.clone() });
+        while self.before.front().is_some_and(|version| version.until_ms + VERSION_MS < now_ms) {
+            self.before.pop_front();
+        }
     }
 
     /// The next batch of records is committed.
@@ -168,13 +190,31 @@ impl Checks {
         check(!self.ended.contains(&(node, epoch)), || format!("{node} resumes {epoch} that was announced as ended"))
     }
 
-    /// The coordinator answers with a region: it must exist, whole, in the lives that made it, with grants for it.
-    pub fn on_view(&self, view: &RegionView) -> Check {
-        let Some(seen) = self.regions.get(&view.gid).or_else(|| self.removed.get(&view.gid)) else {
+    /// A change is answered: its record is durable.
+    pub fn on_answer(&self, key: AskKey, answer: &Answer) -> Check {
+        let is_change = match self.asked.get(&key) {
+            Some((_, Request::Create { .. })) => matches!(answer, Answer::Region(view) if view.made != Made::Found),
+            Some((_, Request::Remove { .. } | Request::Alter { .. })) => true,
+            _ => false,
+        };
+        check(!is_change || self.carried_out.contains(&key), || format!("{key:?} is answered without a record: {answer:?}"))
+    }
+
+    /// The coordinator answers with a region, as it was at some moment since then.
+    pub fn on_view(&self, view: &RegionView, since_ms: u64) -> Check {
+        let today = self.on_view_of((&self.regions, &self.lives), view);
+        let before = self.before.iter().filter(|version| version.until_ms >= since_ms);
+        let mut before = before.map(|version| self.on_view_of((&version.regions, &version.lives), view));
+        if today.is_err() && before.any(|told| told.is_ok()) { Ok(()) } else { today }
+    }
+
+    /// The region must exist, whole, in the lives that made it, with grants for it.
+    fn on_view_of(&self, (regions, lives): (&BTreeMap<Gid, Seen>, &BTreeMap<NodeId, Incarnation>), view: &RegionView) -> Check {
+        let Some(seen) = regions.get(&view.gid).or_else(|| self.removed.get(&view.gid)) else {
             return Err(format!("'{}' was opened without existing", view.name));
         };
         check(seen.name == view.name && view.layout.len() <= seen.len, || format!("{view:?} is not {seen:?}"))?;
-        let lost = seen.extents.iter().map(|extent| &extent.home).find(|(node, _, _, life)| self.lives.get(node) != Some(life));
+        let lost = seen.extents.iter().map(|extent| &extent.home).find(|(node, _, _, life)| lives.get(node) != Some(life));
         check(lost.is_none(), || format!("'{}' was opened although its bytes on {lost:?} are gone", view.name))?;
         check(view.grants.len() == view.layout.extents().count(), || format!("{view:?} lacks grants"))?;
         let fits = |(grant, extent): (&Grant, &hanare_protocol::placement::Extent)| {

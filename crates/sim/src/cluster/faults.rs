@@ -4,6 +4,7 @@ use crate::check::Check;
 use crate::cluster::memory::SimExtent;
 use crate::cluster::process::name;
 use crate::cluster::{Cluster, Event, Terms};
+use crate::network::Connection;
 use hanare_protocol::coordinator::Peer;
 
 impl Cluster {
@@ -53,9 +54,13 @@ impl Cluster {
 
     /// A connection closes though both processes live; the two sides notice it at different times.
     pub(super) fn break_connection(&mut self) {
-        let home = self.home_at;
-        let open: Vec<Peer> =
-            self.connections.open.iter().filter(|(_, connection)| connection.node != home).map(|(peer, _)| *peer).collect();
+        let open: Vec<Peer> = self
+            .connections
+            .open
+            .iter()
+            .filter(|(_, connection)| connection.node != connection.home.0)
+            .map(|(peer, _)| *peer)
+            .collect();
         if open.is_empty() {
             return;
         }
@@ -79,7 +84,7 @@ impl Cluster {
 
     /// A host is cut off from the others for a while.
     pub(super) fn cut_off(&mut self, node: usize) {
-        if node != self.home_at && !self.hosts[node].is_partitioned {
+        if (node != self.home_at || self.keepers.is_some()) && !self.hosts[node].is_partitioned {
             self.note(format!("{} is cut off", name(node)));
             self.count("partitions");
             self.hosts[node].is_partitioned = true;
@@ -94,10 +99,12 @@ impl Cluster {
     /// Connections that keep order break with that. Other nodes reach the host, or do not; programs do.
     fn cut_off_in_order(&mut self, node: usize) {
         let Some(process) = &self.hosts[node].process else { return };
-        let (life, peer) = (process.life, process.connection);
-        if let Some(peer) = peer {
-            self.close_connection(peer);
-        }
+        let (life, own) = (process.life, process.connection);
+        let is_others = |connection: &Connection| connection.home.0 == node && connection.node != node;
+        let others = self.connections.open.iter().filter(|(_, connection)| is_others(connection)).map(|(peer, _)| *peer);
+        let own = own.filter(|peer| self.connections.open.get(peer).is_some_and(|connection| connection.home.0 != node));
+        let all: Vec<Peer> = own.into_iter().chain(others).collect();
+        all.into_iter().for_each(|peer| self.close_connection(peer));
         if self.dice.chance(5_000) {
             self.count("nodes that programs alone reach");
             self.hosts[node].is_alone = true;
@@ -118,7 +125,7 @@ impl Cluster {
 
     /// A node goes in good order, and another takes its place.
     fn leave(&mut self, node: usize) -> Check {
-        if node == self.home_at || self.hosts[node].is_stopped {
+        if self.homes.contains_key(&node) || node == self.home_at || self.hosts[node].is_stopped {
             return Ok(());
         }
         if let Some(process) = self.hosts[node].process.as_mut() {

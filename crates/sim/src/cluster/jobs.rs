@@ -146,7 +146,7 @@ impl Cluster {
         }
         let after = self.dice.between(2_000, 15_000);
         self.at(after, Event::Launch);
-        let Some(home_life) = self.home.as_ref().map(|home| home.life) else { return Ok(()) };
+        let Some(home_life) = self.home().map(|home| home.life) else { return Ok(()) };
         let nodes: Vec<usize> = (0..self.hosts.len()).filter(|node| self.hosts[*node].process.is_some()).collect();
         let (id, job) = (JobId(u128::from(self.dice.next())), self.programs.jobs.len());
         let count = self.dice.between(1, 5) as u32;
@@ -189,7 +189,7 @@ impl Cluster {
         if me.doing == Doing::Gone {
             return Ok(());
         }
-        if self.home.as_ref().is_none_or(|home| home.life != home_life) {
+        if self.homes.get(&self.home_at).is_none_or(|home| home.life != home_life) {
             return self.end_rank(job, rank, "the home of its barrier was lost");
         }
         if me.generation == run.rounds {
@@ -256,7 +256,7 @@ impl Cluster {
 
     /// An arrival reaches the home.
     pub(crate) fn on_arrive(&mut self, life: u64, arrival: Arrival) -> Check {
-        let Some(home) = self.home.as_mut().filter(|home| home.life == life) else { return Ok(()) };
+        let Some(home) = self.home_mut().filter(|home| home.life == life) else { return Ok(()) };
         let input = home.jobs.arrive(arrival);
         if self.has(Defect::ReleaseEarly) && self.dice.chance(100) {
             return self.judge_barrier(&PartyReply { who: arrival.into(), outcome: Ok(()) });
@@ -267,7 +267,7 @@ impl Cluster {
     /// The home of barriers hears of an event, and ranks hear what comes of it.
     pub(crate) fn drive_jobs(&mut self, input: HomeInput) -> Check {
         let now_ms = self.now_ms;
-        let outputs = self.home.as_mut().map_or_else(Vec::new, |home| home.jobs.handle(now_ms, input));
+        let outputs = self.home_mut().map_or_else(Vec::new, |home| home.jobs.handle(now_ms, input));
         for reply in outputs {
             self.judge_barrier(&reply)?;
             if let Some(index) = self.programs.position(reply.who.job) {

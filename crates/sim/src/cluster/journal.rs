@@ -61,8 +61,9 @@ impl Commits for Journal {
 impl Cluster {
     /// The journal has news: batches are committed some time after they were appended.
     pub(super) fn plan_commits(&mut self) {
-        let Some(home) = self.home.as_mut().filter(|home| home.planned < self.journal.last()) else { return };
-        let (life, last) = (home.life, self.journal.last());
+        let last = self.journal.last();
+        let Some(home) = self.home_mut().filter(|home| home.planned < last) else { return };
+        let life = home.life;
         home.planned = last;
         match self.course.is_rough.then(|| self.course.dice.pick(&[0, 0, 0, 1, 20, 400])) {
             None | Some(0) => self.journal.due = last,
@@ -74,11 +75,11 @@ impl Cluster {
     }
 
     pub(super) fn on_commit(&mut self, life: u64, through: u64) -> Check {
-        if self.home.as_ref().is_none_or(|home| home.life != life) {
+        if self.home().is_none_or(|home| home.life != life) {
             return Ok(());
         }
         self.journal.due = self.journal.due.max(BatchNumber(through));
-        self.drain_home()
+        self.drain_home(self.home_at)
     }
 
     /// Commits the next batch that is due. Outputs behind it are acted on before the next one, so that the model knows no more than they.
@@ -106,7 +107,7 @@ impl Cluster {
 
     /// Sometimes the journal is replaced by its snapshot.
     pub(super) fn compact_sometimes(&mut self) {
-        if let Some(home) = self.home.as_ref()
+        if let Some(home) = self.homes.get(&self.home_at)
             && self.course.is_rough
             && !self.journal.is_behind()
             && self.course.dice.chance(20)

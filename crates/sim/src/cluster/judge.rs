@@ -1,26 +1,44 @@
 //! Invariants after every event, and at the end.
 
 use super::*;
+use hanare_protocol::coordinator::AskKey;
+use hanare_protocol::wire::copies::ToHolder;
 
 impl Cluster {
-    pub(super) fn judge_message(&self, message: &ToNode) -> Check {
+    /// A coordinator says something that it decided then.
+    pub(super) fn judge_message(&mut self, peer: Peer, message: &ToNode, decided_ms: u64) -> Check {
         match message {
             ToNode::Welcome { node, epoch, .. } => self.checks.on_welcome(*node, *epoch),
-            ToNode::Reply { result: Ok(Answer::Region(view)), .. } => self.checks.on_view(view),
+            ToNode::Reply { request, result: Ok(answer) } => {
+                if let Some(incarnation) = self.asker(peer) {
+                    self.checks.on_answer(AskKey { incarnation, request: *request }, answer)?;
+                }
+                if let Answer::Region(view) = answer { self.checks.on_view(view, decided_ms) } else { Ok(()) }
+            }
+            ToNode::Holder {
+                extent, message: ToHolder::Elect { set, .. } | ToHolder::Set(set) | ToHolder::Release(set), ..
+            } => self.keepers.as_mut().map_or(Ok(()), |keepers| keepers.on_told(*extent, set)),
             _ => Ok(()),
         }
     }
 
+    /// The node's life at the other end of a connection.
+    fn asker(&self, peer: Peer) -> Option<Incarnation> {
+        let connection = self.connections.open.get(&peer)?;
+        let process = self.hosts[connection.node].process.as_ref()?;
+        (process.life == connection.node_life).then_some(process.incarnation)
+    }
+
     /// After every event: the coordinator's state against the model.
     pub(super) fn is_true(&self) -> Check {
-        let Some(home) = &self.home else { return Ok(()) };
+        let Some(home) = self.home() else { return Ok(()) };
         let holds = |node: NodeId, life: Incarnation, slot, gid, len| {
             let process = self.hosts.iter().filter_map(|host| host.process.as_ref());
             let mut of_life = process.filter(|process| process.incarnation == life && self.is_node(process, node));
             of_life.all(|process| process.lender.extents.get(&slot).is_some_and(|extent| (extent.gid, extent.len) == (gid, len)))
         };
         // The model knows what is committed, and the coordinator what it has appended.
-        if !self.journal.is_behind() {
+        if self.is_settled(home) {
             self.checks.on_settled(&home.coordinator, QUOTA, holds)?;
         }
         self.judge_bounds()
@@ -35,7 +53,7 @@ impl Cluster {
         self.programs.judge_rest()?;
         self.judge_words()?;
         self.judge_locks_at_rest()?;
-        let home = self.home.as_ref().ok_or("the coordinator is not back")?;
+        let home = self.home().ok_or("the coordinator is not back")?;
         check(home.coordinator.ask_count() <= 64, || format!("{} requests are remembered", home.coordinator.ask_count()))?;
         let replayed: Vec<_> = self.replayed().regions().cloned().collect();
         let live: Vec<_> = home.coordinator.regions().cloned().collect();
@@ -54,6 +72,7 @@ impl Cluster {
     }
 
     pub(super) fn replayed(&self) -> Coordinator {
-        Coordinator::restore(coordinator::Settings::new(&name(self.home_at)), self.journal.records.iter().cloned(), self.now_ms)
+        let records = self.keepers.as_ref().map_or(&self.journal.records[..], |keepers| keepers.truth.records());
+        Coordinator::restore(coordinator::Settings::new(&name(self.home_at)), records.iter().cloned(), self.now_ms)
     }
 }

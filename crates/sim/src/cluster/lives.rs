@@ -4,6 +4,7 @@ use super::lender::{LENT, Lender, MUCH_LENT};
 use super::*;
 use hanare_home::LockTerms;
 use hanare_protocol::coordinator::{Commits, WaitingOutputs};
+use std::collections::VecDeque;
 
 impl Cluster {
     /// A process starts on a host, with the pool's home where the host had it.
@@ -18,7 +19,7 @@ impl Cluster {
         let lent = if self.terms == Terms::Harsh { LENT } else { MUCH_LENT };
         let mut lender = Lender::new(life, lent);
         lender.is_late = self.has(Defect::ApplyLate);
-        let is_home = node == self.home_at && self.home.is_none();
+        let is_home = self.keepers.is_none() && node == self.home_at && self.homes.is_empty();
         let was_home = is_home && !self.journal.records.is_empty();
         let terms = LockTerms {
             is_home: is_home || self.has(Defect::GiveUpUnheard),
@@ -36,6 +37,7 @@ impl Cluster {
         if is_home {
             self.start_home(life)?;
         }
+        self.begin_keeper((node, life));
         self.on_connect(node, life)
     }
 
@@ -50,7 +52,8 @@ impl Cluster {
         let settings = coordinator::Settings { quota: Some(QUOTA), ..coordinator::Settings::new(&name(self.home_at)) };
         let coordinator = Coordinator::restore(settings, self.journal.records.iter().cloned(), self.now_ms);
         let (outputs, planned) = (WaitingOutputs::default(), self.journal.committed());
-        self.home = Some(Home { life, coordinator, outputs, planned, jobs: JobService::new(life), tick_at: None });
+        let (jobs, reign, passes, tick_at) = (JobService::new(life), None, VecDeque::new(), None);
+        self.homes.insert(self.home_at, Home { life, coordinator, outputs, planned, jobs, reign, passes, tick_at });
         Ok(())
     }
 
@@ -72,16 +75,23 @@ impl Cluster {
             let after = self.notice_ms(node);
             self.at(after, Event::ClosedAtHome { peer });
         }
-        if node == self.home_at {
-            self.home = None;
-            self.plan_take_over();
-            let open: Vec<Peer> = self.connections.open.keys().copied().collect();
-            for peer in open {
-                let other = self.connections.open[&peer].node;
-                self.connections.close(peer, false);
-                let after = self.notice_ms(other);
-                self.at(after, Event::ClosedAtNode { peer });
+        self.end_keeper(node);
+        if let Some(home) = self.homes.remove(&node) {
+            if self.keepers.is_none() {
+                self.plan_take_over();
             }
+            self.close_home((node, home.life));
+        }
+    }
+
+    /// A coordinator is gone: its connections end.
+    pub(super) fn close_home(&mut self, home: ProcessLife) {
+        let open = self.connections.open.iter().filter(|(_, connection)| connection.home == home);
+        let open: Vec<(Peer, usize)> = open.map(|(peer, connection)| (*peer, connection.node)).collect();
+        for (peer, other) in open {
+            self.connections.close(peer, false);
+            let after = self.notice_ms(other);
+            self.at(after, Event::ClosedAtNode { peer });
         }
     }
 
@@ -97,7 +107,7 @@ impl Cluster {
     /// A node goes on as the coordinator, if there is none yet.
     pub(super) fn on_take_over(&mut self, node: usize) -> Check {
         let host = &self.hosts[node];
-        let Some(process) = host.process.as_ref().filter(|_| !host.is_stopped && !host.is_partitioned && self.home.is_none())
+        let Some(process) = host.process.as_ref().filter(|_| !host.is_stopped && !host.is_partitioned && self.homes.is_empty())
         else {
             return Ok(());
         };
@@ -119,9 +129,8 @@ impl Cluster {
         }
     }
 
-    pub(super) fn crash_home_between(&mut self) {
+    pub(super) fn crash_home_between(&mut self, node: usize) {
         self.count("coordinator deaths between two outputs");
-        let node = self.home_at;
         self.crash(node);
         let after = self.dice.between(50, 8_000);
         self.at(after, Event::Restart { node });

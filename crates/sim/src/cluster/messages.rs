@@ -6,29 +6,39 @@ use hanare_protocol::wire::copies::FromHolder;
 
 impl Cluster {
     pub(super) fn on_connect(&mut self, node: usize, life: u64) -> Check {
-        let is_reachable = !self.hosts[node].is_partitioned && !self.hosts[self.home_at].is_stopped;
+        let home = self.home_for(node);
         let Some(process) = self.hosts[node].process.as_mut().filter(|process| process.life == life) else { return Ok(()) };
         if process.connection.is_some() {
             return Ok(());
         }
-        let Some(home) = self.home.as_ref().filter(|_| is_reachable || node == self.home_at) else {
+        let Some(home) = home else {
             let after = self.dice.between(100, 500);
             self.at(after, Event::Connect { node, life });
             return Ok(());
         };
-        let peer = self.connections.open(node, life, home.life);
-        process.connection = Some(peer);
+        let peer = self.connections.open((node, life), home);
+        (process.connection, process.heard_ms) = (Some(peer), self.course.now_ms);
         process.member.connected(self.course.now_ms);
         self.drain_node(node)
+    }
+
+    /// The coordinator to which a node connects, if it reaches one.
+    fn home_for(&mut self, node: usize) -> Option<ProcessLife> {
+        let reaches = |at: usize| at == node || !(self.hosts[node].is_partitioned || self.hosts[at].is_stopped);
+        if self.keepers.is_some() {
+            return self.reign_for(node);
+        }
+        self.homes.iter().find(|(at, _)| reaches(**at)).map(|(at, home)| (*at, home.life))
     }
 
     /// Sends between a node and the coordinator; the coordinator's own node is not on the network.
     pub(super) fn transmit(&mut self, peer: Peer, event: Event) {
         let Some(connection) = self.connections.open.get(&peer).copied() else { return };
-        if connection.node == self.home_at {
+        if connection.node == connection.home.0 {
             return self.at(0, event);
         }
-        if self.hosts[connection.node].is_partitioned || connection.is_cut {
+        let is_partitioned = |host: usize| self.hosts[host].is_partitioned;
+        if is_partitioned(connection.node) || is_partitioned(connection.home.0) || connection.is_cut {
             return self.count("messages lost");
         }
         if self.terms != Terms::Harsh {
@@ -59,9 +69,11 @@ impl Cluster {
 
     pub(super) fn on_to_home(&mut self, peer: Peer, message: FromNode) -> Check {
         let is_open = |connection: &Connection| connection.is_open_at_home && !connection.is_cut;
-        let is_open = self.connections.open.get(&peer).is_some_and(is_open);
-        let message = if is_open && self.has(Defect::AdmitDead) { self.renewed(peer, message) } else { message };
-        let Some(home) = self.home.as_mut().filter(|_| is_open) else { return Ok(()) };
+        let Some((at, life)) = self.connections.open.get(&peer).filter(|it| is_open(it)).map(|connection| connection.home) else {
+            return Ok(());
+        };
+        let message = if self.has(Defect::AdmitDead) { self.renewed(peer, message) } else { message };
+        let Some(home) = self.homes.get_mut(&at).filter(|home| home.life == life) else { return Ok(()) };
         if !matches!(message, FromNode::Renew { .. }) {
             let line = format!("coordinator <- {peer:?} {message:?}");
             home.coordinator.handle(self.course.now_ms, peer, message);
@@ -69,7 +81,7 @@ impl Cluster {
         } else {
             home.coordinator.handle(self.course.now_ms, peer, message);
         }
-        self.drain_home()
+        self.drain_home(at)
     }
 
     pub(super) fn on_to_node(&mut self, peer: Peer, message: ToNode) -> Check {
@@ -83,20 +95,21 @@ impl Cluster {
         }
         if let Some(process) = self.hosts[connection.node].process.as_mut().filter(|process| process.life == connection.node_life)
         {
+            process.heard_ms = self.course.now_ms;
             process.member.handle(self.course.now_ms, message);
         }
         self.drain_node(connection.node)
     }
 
     pub(super) fn on_closed_at_home(&mut self, peer: Peer) -> Check {
-        let Some(home_life) = self.connections.open.get(&peer).map(|connection| connection.home_life) else { return Ok(()) };
+        let Some((at, life)) = self.connections.open.get(&peer).map(|connection| connection.home) else { return Ok(()) };
         self.connections.close(peer, false);
-        match self.home.as_mut().filter(|home| home.life == home_life) {
+        match self.homes.get_mut(&at).filter(|home| home.life == life) {
             Some(home) => home.coordinator.disconnected(self.course.now_ms, peer, "connection reset"),
             None => return Ok(()),
         }
         self.note(format!("coordinator: {peer:?} is closed"));
-        self.drain_home()
+        self.drain_home(at)
     }
 
     pub(super) fn on_closed_at_node(&mut self, peer: Peer) -> Check {

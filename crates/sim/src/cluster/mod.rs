@@ -8,11 +8,13 @@
 mod budget;
 mod checks;
 mod data;
+mod defects;
 mod faults;
 mod home;
 mod jobs;
 mod journal;
 mod judge;
+mod keepers;
 mod lender;
 mod lives;
 mod locks;
@@ -20,6 +22,7 @@ mod memory;
 mod messages;
 mod node;
 mod process;
+mod reigns;
 mod tampering;
 mod words;
 mod work;
@@ -29,9 +32,10 @@ use crate::cluster::checks::Checks;
 use crate::cluster::jobs::{JobService, Programs};
 use crate::cluster::journal::Journal;
 use crate::cluster::process::{Home, Host, Process, ProcessLife, name};
-use crate::harness::{Course, World, defects, on_course};
+use crate::harness::{Course, World, on_course};
 use crate::network::Connections;
 use crate::wires::Wires;
+use defects::Defect;
 use hanare_protocol::coordinator::{self, Coordinator, Peer};
 use hanare_protocol::copies::HolderSet;
 use hanare_protocol::group::{PartyReply, RankAt};
@@ -40,8 +44,9 @@ use hanare_protocol::member;
 use hanare_protocol::wire::control::{Answer, FromNode, ReportedExtent, ToNode};
 use hanare_protocol::wire::copies::CopiedExtent;
 use hanare_protocol::wire::sync::Arrival;
+use keepers::{KeeperEvent, Keepers};
 use locks::{LockEvent, LockPrograms};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use words::{WordAsk, WordPrograms};
 
 /// Bytes that a user may have in regions.
@@ -71,7 +76,7 @@ pub(crate) enum Event {
         life: u64,
     },
     TickHome {
-        life: u64,
+        at: ProcessLife,
     },
     Commit {
         life: u64,
@@ -171,6 +176,7 @@ pub(crate) enum Event {
         value: u64,
     },
     Lock(LockEvent),
+    Keeper(KeeperEvent),
 }
 
 /// The extent that is made, where others hold it, too.
@@ -197,86 +203,16 @@ pub(crate) enum Terms {
     Budget,
 }
 
-defects! {
-    /// The coordinator's process acts on outputs before their records are committed.
-    SpeakEarly,
-    /// A node does not free extents.
-    FreeNothing,
-    /// A node goes on with the grants of its old epoch.
-    KeepGrants,
-    /// A node forgets extents when its connection closes.
-    ForgetExtents,
-    /// The barrier's home releases a rank when the first arrives.
-    ReleaseEarly,
-    /// A node answers requests of its clients never.
-    SwallowAnswers,
-    /// A new life of a node claims to be the old one.
-    ReuseIncarnation,
-    /// The home of words applies and answers before copies have the write.
-    ApplyFirst,
-    /// The copy with the fewest writes is elected.
-    ElectLeast,
-    /// A home answers after its lease.
-    ForgetLease,
-    /// A write that is sent again is applied again.
-    AddTwice,
-    /// A home goes on without a silent copy before the coordinator has dropped it.
-    DropAlone,
-    /// A copy is admitted before it has all.
-    AdmitEarly,
-    /// A copy is admitted though its node died meanwhile, or began anew.
-    AdmitDead,
-    /// A copy that is made gets no writes meanwhile.
-    MissWhileMade,
-    /// A copy applies a write late: when the next one comes.
-    ApplyLate,
-    /// Messages that were lost with a connection are not sent again.
-    ForgetLost,
-    /// A copy that is silent is never given up.
-    WaitForEver,
-    /// A home goes on without copies after its extent is ready for some.
-    WriteDirectly,
-    /// Some grants to waiters are not passed on.
-    ForgetGrants,
-    /// A waiting claimant is sometimes told that it has the lock.
-    GrantTwice,
-    /// The home is not told of connections that end.
-    KeepDead,
-    /// Connections that end are taken for threads that give everything back.
-    DieQuietly,
-    /// The home's deadlines are not kept: its process never ticks.
-    ForgetBounds,
-    /// The home's deadlines are kept late.
-    TickLate,
-    /// The home does not hear that programs give up waiting, and they are answered.
-    ForgetWithdrawals,
-    /// The first party at a group's barrier is sometimes let through.
-    ReleasePartyEarly,
-    /// Parties are not told that one went.
-    SwallowFailures,
-    /// A home of names that begins again takes all locks for free.
-    TrustRestart,
-    /// A claimant that gives up waiting is taken for a holder that gives the lock back.
-    WithdrawLikeUnlock,
-    /// A node says of locks that are held that they are kept.
-    YieldHeld,
-    /// A node says that a lock is kept and does not take it back.
-    RecallSoftly,
-    /// Locks that were kept by a program that died count as abandoned.
-    BuryKept,
-    /// A question that is lost is not asked again.
-    AskOnce,
-    /// A home that nodes do not hear takes their programs' leases for over.
-    GiveUpUnheard,
-}
-
 /// The pool.
 pub(crate) struct Cluster {
     course: Course<Event, Defect>,
     pub hosts: Vec<Host>,
-    pub home: Option<Home>,
+    /// Coordinators by their hosts: several where keepers hold the journal, and one does not know yet that it leads no more.
+    pub homes: BTreeMap<usize, Home>,
     /// The host of the coordinator, or of the last one.
     pub home_at: usize,
+    /// The journal of several nodes, where they have one.
+    pub keepers: Option<Keepers>,
     pub connections: Connections,
     pub journal: Journal,
     pub checks: Checks,
@@ -309,15 +245,18 @@ impl World for Cluster {
     fn begin(mut course: Course<Event, Defect>) -> Cluster {
         let terms = course.dice.pick(&[Terms::Harsh, Terms::Harsh, Terms::Ordered, Terms::Budget, Terms::Budget]);
         let is_of_locks = course.defect.is_some_and(Defect::is_of_locks);
-        let terms = if is_of_locks { Terms::Ordered } else { terms };
+        let is_of_keepers = course.defect.is_some_and(Defect::is_of_keepers);
+        let terms = if is_of_locks || (is_of_keepers && terms == Terms::Harsh) { Terms::Ordered } else { terms };
+        let terms = if course.defect.is_some_and(Defect::is_of_words) { Terms::Budget } else { terms };
         let locks_alone = terms == Terms::Ordered && (is_of_locks || course.dice.chance(5_000));
         let least = if terms == Terms::Budget { NODE_COUNT_MIN } else { 1 };
         let nodes = course.plan.nodes.max(least);
         let mut cluster = Cluster {
             course,
             hosts: (0..nodes).map(|_| Host::default()).collect(),
-            home: None,
+            homes: BTreeMap::new(),
             home_at: 0,
+            keepers: None,
             connections: Connections::default(),
             journal: Journal::default(),
             checks: Checks::default(),
@@ -334,6 +273,7 @@ impl World for Cluster {
             is_of_locks: false,
             making: BTreeSet::new(),
         };
+        cluster.begin_keepers();
         cluster.change_weather();
         if terms == Terms::Budget {
             cluster.begin_words();
@@ -345,7 +285,7 @@ impl World for Cluster {
             cluster.at(node as u64, Event::Restart { node });
         }
         cluster.at(500, Event::Fault);
-        if !locks_alone {
+        if !locks_alone && cluster.keepers.is_none() {
             cluster.at(1000, Event::Launch);
         }
         cluster
@@ -363,7 +303,7 @@ impl World for Cluster {
             Event::ClosedAtHome { peer } => self.on_closed_at_home(peer),
             Event::ClosedAtNode { peer } => self.on_closed_at_node(peer),
             Event::Connect { node, life } => self.on_connect(node, life),
-            Event::TickHome { life } => self.on_tick_home(life),
+            Event::TickHome { at } => self.on_tick_home(at),
             Event::Commit { life, through } => self.on_commit(life, through),
             Event::TickNode { node, life } => self.on_tick_node(node, life),
             Event::Made { node, life, order, gid, lens, copied } => self.on_made((node, life), order, gid, &lens, copied),
@@ -393,6 +333,7 @@ impl World for Cluster {
             Event::Asked(ask) => self.on_asked(ask),
             Event::Answered { program, number, value } => self.on_word_answered(program, number, value),
             Event::Lock(event) => self.on_lock_event(event),
+            Event::Keeper(event) => self.on_keeper_event(event),
         }
     }
 
@@ -415,14 +356,16 @@ impl World for Cluster {
     }
 }
 
-impl Defect {
-    /// True if only runs with locks can show it.
-    fn is_of_locks(self) -> bool {
-        self as usize >= Defect::ForgetGrants as usize
-    }
-}
-
 impl Cluster {
+    /// The coordinator of today, as far as somebody looks from outside.
+    pub fn home(&self) -> Option<&Home> {
+        self.homes.get(&self.home_at)
+    }
+
+    pub fn home_mut(&mut self) -> Option<&mut Home> {
+        self.homes.get_mut(&self.home_at)
+    }
+
     /// Delivers the events that waited for a stopped process, in their order.
     pub fn resume_deferred(&mut self, node: usize) -> Check {
         let all = std::mem::take(&mut self.deferred);
@@ -443,11 +386,12 @@ impl Cluster {
     /// The host whose process an event needs, if it needs one.
     fn place_of(&self, event: &Event) -> Option<usize> {
         match event {
-            Event::ToHome { .. }
-            | Event::ClosedAtHome { .. }
-            | Event::TickHome { .. }
-            | Event::Commit { .. }
-            | Event::Arrive { .. } => Some(self.home_at),
+            Event::ToHome { peer, .. } | Event::ClosedAtHome { peer } => {
+                self.connections.open.get(peer).map(|connection| connection.home.0)
+            }
+            Event::TickHome { at } => Some(at.0),
+            Event::Commit { .. } | Event::Arrive { .. } => Some(self.home_at),
+            Event::Keeper(event) => event.host(),
             Event::ToNode { peer, .. } | Event::ClosedAtNode { peer } => {
                 self.connections.open.get(peer).map(|connection| connection.node)
             }

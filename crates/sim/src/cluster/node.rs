@@ -15,6 +15,7 @@ impl Cluster {
         process.tick_at = None;
         process.member.set_memory(process.lender.memory());
         process.member.tick(self.course.now_ms);
+        self.leave_silent(node)?;
         self.drain_node(node)
     }
 

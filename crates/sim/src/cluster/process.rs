@@ -5,7 +5,7 @@ use crate::cluster::lender::Lender;
 use crate::cluster::memory::SimExtent;
 use crate::served::ServedHome;
 use hanare_home::LockTerms;
-use hanare_protocol::coordinator::{BatchNumber, Coordinator, Peer, WaitingOutputs};
+use hanare_protocol::coordinator::{BatchNumber, Coordinator, Peer, Reign, WaitingOutputs};
 use hanare_protocol::copies::HolderSet;
 use hanare_protocol::id::{ClientId, Incarnation, NodeId, Slot};
 use hanare_protocol::member::{Member, Settings};
@@ -14,7 +14,7 @@ use hanare_protocol::wire::copies::CopiedExtent;
 use hanare_ring::lease::Leases;
 use hanare_ring::lease::clients::LeasesOfClients;
 use hanare_ring::testing::Steps;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A process: its host, and its life.
 pub(crate) type ProcessLife = (usize, u64);
@@ -46,6 +46,8 @@ pub(crate) struct Process {
     /// The home of its regions.
     pub served: ServedHome<SimExtent>,
     pub connection: Option<Peer>,
+    /// When it heard the coordinator last.
+    pub heard_ms: u64,
     pub clients: Vec<Client>,
     /// The launcher's reports of ranks that ended, by request.
     pub reports: BTreeMap<u64, (usize, usize)>,
@@ -105,7 +107,7 @@ impl Process {
         let clients = (0..CLIENT_COUNT).map(client).collect();
         let (reports, opens, writes, readying, doubted, leases) = Default::default();
         let served = ServedHome::new(life, terms);
-        let (connection, tick_at) = (None, None);
+        let (connection, heard_ms, tick_at) = (None, 0, None);
         Process {
             life,
             incarnation,
@@ -113,6 +115,7 @@ impl Process {
             lender,
             served,
             connection,
+            heard_ms,
             clients,
             reports,
             opens,
@@ -156,5 +159,8 @@ pub(crate) struct Home {
     /// The last batch whose commit is planned.
     pub planned: BatchNumber,
     pub jobs: JobService,
+    /// Its reign, and its passes that wait with the moments of their decisions, where keepers hold the journal.
+    pub reign: Option<Reign>,
+    pub passes: VecDeque<(BatchNumber, u64)>,
     pub tick_at: Option<u64>,
 }

@@ -48,7 +48,7 @@ impl Cluster {
 
     /// The order by which a copy of an extent is made at present.
     fn order_of(&self, extent: CopiedExtent) -> Option<u64> {
-        self.home.as_ref().and_then(|home| home.coordinator.making_order(extent))
+        self.home().and_then(|home| home.coordinator.making_order(extent))
     }
 
     /// A frame that leaves an end, as its receiver gets it, if it does.

@@ -57,6 +57,24 @@ const LOCK_EVENTS: [&str; 23] = [
     "waits given up",
 ];
 
+/// Events that a long run with keepers meets.
+const KEEPER_EVENTS: [&str; 14] = [
+    "batches decided twice",
+    "batches of deposed leaders",
+    "batches of deposed leaders decided late",
+    "batches that are void",
+    "coordinator deaths between two outputs",
+    "journals compacted",
+    "leaders deposed",
+    "leaders elected",
+    "looks without a majority",
+    "partitions",
+    "processes stopped",
+    "reigns",
+    "rounds answered",
+    "snapshots in place of entries",
+];
+
 #[test]
 fn many_short_runs_hold_every_check() {
     passes::<Cluster>(0..100, 1..7, 1.0);
@@ -95,13 +113,31 @@ fn a_long_run_with_locks_holds_every_check_and_meets_every_fault() {
 }
 
 #[test]
+fn a_long_run_with_keepers_holds_every_check_and_meets_every_fault() {
+    meets::<Cluster>(Plan { seed: 6, nodes: 5, minutes: 20.0 }, 0, &KEEPER_EVENTS);
+    meets::<Cluster>(Plan { seed: 4, nodes: 5, minutes: 10.0 }, 0, &["additions", "homes elected with copies", "reigns"]);
+}
+
+#[test]
 fn a_seed_replays_exactly() {
     replays::<Cluster>(2.0);
 }
 
+/// The first seed that finds a defect, where that is not one of the first few: a search from zero takes minutes.
+fn first_seed(defect: Defect) -> u64 {
+    match defect {
+        Defect::MissWhileMade | Defect::ForgetLost => 7,
+        Defect::WaitForEver => 8,
+        Defect::ForgetLease | Defect::AdmitEarly | Defect::AdmitDead => 17,
+        Defect::AskOnce => 18,
+        Defect::GiveUpUnheard => 290,
+        _ => 0,
+    }
+}
+
 #[test]
 fn every_defect_is_found_and_names_the_line_that_replays_it() {
-    finds_all::<Cluster>(600, (5, 2.0), |failure| {
+    finds_all::<Cluster>((first_seed, 300), (5, 2.0), |failure| {
         let line = format!("replay: hanare sim --seed {} --nodes 5 --minutes 2", failure.plan.seed);
         assert!(failure.to_string().contains(&line), "{failure}");
     });

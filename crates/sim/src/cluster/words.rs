@@ -332,7 +332,7 @@ impl Cluster {
         if self.terms != Terms::Budget {
             return Ok(());
         }
-        let home = self.home.as_ref().ok_or("the coordinator is not back")?;
+        let home = self.home().ok_or("the coordinator is not back")?;
         for record in Self::word_regions(&home.coordinator) {
             let mut moving = home.coordinator.holders().filter(|(_, _, state)| *state != HoldersState::Steady);
             let moving = moving.find(|(extent, ..)| extent.gid == record.gid);

@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn each_defect_is_found() {
         let whats = ["was answered", "had no turn", "said not to be done"];
-        finds_all::<CommandWorld>(40, (3, 3.0), |failure| {
+        finds_all::<CommandWorld>((|_| 0, 40), (3, 3.0), |failure| {
             assert!(whats.iter().any(|what| failure.what.contains(what)), "{failure}");
         });
     }

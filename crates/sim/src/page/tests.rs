@@ -84,5 +84,5 @@ fn a_seed_replays_exactly() {
 
 #[test]
 fn every_defect_is_found() {
-    finds_all::<PageWorld>(60, (4, 0.5), |_| {});
+    finds_all::<PageWorld>((|_| 0, 60), (4, 0.5), |_| {});
 }

@@ -118,7 +118,7 @@ pub(crate) struct LockPrograms {
 impl Cluster {
     /// True if programs use locks.
     pub(super) fn has_locks(&self) -> bool {
-        self.terms == Terms::Ordered
+        self.terms == Terms::Ordered && self.keepers.is_none()
     }
 
     /// A process has begun, and is the home of names or not.
@@ -182,7 +182,7 @@ impl Cluster {
     }
 
     fn on_names(&mut self, at: ProcessLife) -> Check {
-        if self.home.is_none() || self.home_at != at.0 {
+        if !self.homes.contains_key(&at.0) {
             return Ok(());
         }
         let Some(process) = self.process(at) else { return Ok(()) };

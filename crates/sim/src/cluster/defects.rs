@@ -1,0 +1,103 @@
+//! Defects that can be put into the pool, and the runs that can show them.
+
+use crate::harness::defects;
+
+defects! {
+    /// The coordinator's process acts on outputs before their records are committed.
+    SpeakEarly,
+    /// A node does not free extents.
+    FreeNothing,
+    /// A node goes on with the grants of its old epoch.
+    KeepGrants,
+    /// A node forgets extents when its connection closes.
+    ForgetExtents,
+    /// The barrier's home releases a rank when the first arrives.
+    ReleaseEarly,
+    /// A node answers requests of its clients never.
+    SwallowAnswers,
+    /// A new life of a node claims to be the old one.
+    ReuseIncarnation,
+    /// The home of words applies and answers before copies have the write.
+    ApplyFirst,
+    /// The copy with the fewest writes is elected.
+    ElectLeast,
+    /// A home answers after its lease.
+    ForgetLease,
+    /// A write that is sent again is applied again.
+    AddTwice,
+    /// A home goes on without a silent copy before the coordinator has dropped it.
+    DropAlone,
+    /// A copy is admitted before it has all.
+    AdmitEarly,
+    /// A copy is admitted though its node died meanwhile, or began anew.
+    AdmitDead,
+    /// A copy that is made gets no writes meanwhile.
+    MissWhileMade,
+    /// A copy applies a write late: when the next one comes.
+    ApplyLate,
+    /// Messages that were lost with a connection are not sent again.
+    ForgetLost,
+    /// A copy that is silent is never given up.
+    WaitForEver,
+    /// A home goes on without copies after its extent is ready for some.
+    WriteDirectly,
+    /// The coordinator of a keeper that leads, or led, acts on outputs before a majority has their batch.
+    AnswerUndecided,
+    /// Answers without records leave without a round of questions.
+    SkipRounds,
+    /// A follower takes a snapshot that is older than what it has read.
+    TakeStaleSnapshot,
+    /// Readers count batches of earlier reigns.
+    CountEarlierReign,
+    /// The next coordinator gives out the numbers of regions again that one before it gave out.
+    GiveGidsAgain,
+    /// Some grants to waiters are not passed on.
+    ForgetGrants,
+    /// A waiting claimant is sometimes told that it has the lock.
+    GrantTwice,
+    /// The home is not told of connections that end.
+    KeepDead,
+    /// Connections that end are taken for threads that give everything back.
+    DieQuietly,
+    /// The home's deadlines are not kept: its process never ticks.
+    ForgetBounds,
+    /// The home's deadlines are kept late.
+    TickLate,
+    /// The home does not hear that programs give up waiting, and they are answered.
+    ForgetWithdrawals,
+    /// The first party at a group's barrier is sometimes let through.
+    ReleasePartyEarly,
+    /// Parties are not told that one went.
+    SwallowFailures,
+    /// A home of names that begins again takes all locks for free.
+    TrustRestart,
+    /// A claimant that gives up waiting is taken for a holder that gives the lock back.
+    WithdrawLikeUnlock,
+    /// A node says of locks that are held that they are kept.
+    YieldHeld,
+    /// A node says that a lock is kept and does not take it back.
+    RecallSoftly,
+    /// Locks that were kept by a program that died count as abandoned.
+    BuryKept,
+    /// A question that is lost is not asked again.
+    AskOnce,
+    /// A home that nodes do not hear takes their programs' leases for over.
+    GiveUpUnheard,
+}
+
+impl Defect {
+    /// True if only runs with locks can show it.
+    pub fn is_of_locks(self) -> bool {
+        self as usize >= Defect::ForgetGrants as usize
+    }
+
+    /// True if only runs with programs of words can show it.
+    pub fn is_of_words(self) -> bool {
+        (Defect::ApplyFirst as usize..Defect::AnswerUndecided as usize).contains(&(self as usize))
+    }
+
+    /// True if only pools with keepers can show it.
+    pub fn is_of_keepers(self) -> bool {
+        (Defect::AnswerUndecided as usize..Defect::ForgetGrants as usize).contains(&(self as usize))
+    }
+}
