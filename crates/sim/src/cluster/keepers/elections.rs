@@ -116,6 +116,14 @@ impl Cluster {
         Ok(())
     }
 
+    /// A keeper promises itself to a leader: it leads no more itself.
+    fn promise(&mut self, host: usize, term: u64) -> Check {
+        let keepers = self.keepers_mut();
+        keepers.promised[host] = term;
+        let led = keepers.running.get(&host).and_then(|keeper| Some(((host, keeper.life), keeper.leads?)));
+        led.map_or(Ok(()), |(at, term)| self.on_deposed(at, term))
+    }
+
     /// A majority promises itself to a leader. Of the batches that the one before had under way it finds the first few, or none.
     fn elect(&mut self, host: usize, majority: &[usize]) -> Check {
         let now_ms = self.now_ms;
@@ -139,7 +147,7 @@ impl Cluster {
         keepers.promised[host] = term;
         for (place, other) in others.into_iter().enumerate() {
             if place < needed || self.dice.chance(5_000) {
-                self.keepers_mut().promised[other] = term;
+                self.promise(other, term)?;
             }
         }
         self.note(format!("{} is elected in term {term}, and finds {kept} batches", name(host)));
