@@ -1,6 +1,7 @@
 //! Records of the coordinator's journal.
 
 use super::asks::AskKey;
+use super::keeper_list::KeeperList;
 use crate::attributes::Attributes;
 use crate::copies::Term;
 use crate::id::{Epoch, Gid, Incarnation, NodeId, Slot, User};
@@ -128,10 +129,12 @@ pub enum Record {
         /// The request's effect.
         effect: Effect,
     },
-    /// A keeper's disk is lost: the keeper's place is free for another one.
-    DiskReplaced {
-        /// The name of the lost one.
-        disk: u128,
+    /// The next list of keepers: an edition of the common log ends here.
+    Keepers {
+        /// The list.
+        list: KeeperList,
+        /// The request that changed it; `None` where a seat that waited for a disk got one.
+        by: Option<AskKey>,
     },
 }
 
