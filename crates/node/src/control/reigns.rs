@@ -8,7 +8,8 @@ use crate::keepers::Rule;
 use crate::notices::ToService;
 use hanare_fabric::tcp::Greeted;
 use hanare_protocol::Result;
-use hanare_protocol::coordinator::{KeeperList, Reign};
+use hanare_protocol::coordinator::Reign;
+use hanare_protocol::keeper_list::KeeperList;
 use hanare_protocol::limits::{KEEPER_CALLER_COUNT_MAX, LEASE_MS};
 use hanare_protocol::member::Phase;
 use hanare_protocol::wire::control::{FromNode, KeeperStatus, OwnStatus, ToNode};
@@ -166,7 +167,7 @@ impl ControlLoop {
         self.reigns.as_ref().is_some_and(|reigns| reigns.keepers.is_keeper())
     }
 
-    /// This node is a member: it says whether it can be a keeper, and asks which nodes are.
+    /// Says that this member can be a keeper, or not, and asks which nodes are.
     pub(super) fn ask_for_keepers(&mut self) {
         let disk = self.reigns.as_ref().map(|reigns| reigns.keepers.disk());
         if disk.is_some() || self.home.as_ref().is_some_and(CoordinatorLink::has_keepers) {

@@ -11,7 +11,8 @@ use super::store::{Base, SharedStore};
 use hanare_memory::vital;
 use hanare_protocol::Result;
 pub(crate) use hanare_protocol::coordinator::Rule;
-use hanare_protocol::coordinator::{BatchNumber, History, KeeperList, LeaderRounds, OwnReign, Record, Reign};
+use hanare_protocol::coordinator::{BatchNumber, History, LeaderRounds, OwnReign, Record, Reign};
+use hanare_protocol::keeper_list::KeeperList;
 use hanare_protocol::limits::KEEPER_ENTRY_COUNT_MAX;
 use omnipaxos::ballot_leader_election::Ballot;
 use omnipaxos::messages::Message;
@@ -112,8 +113,8 @@ impl Engine {
     /// Begins the edition of the store, where this keeper takes part in it.
     fn begin_edition(&mut self) {
         let identity = self.store.lock().identity().clone();
-        let (me, voters) = (identity.number().unwrap_or(0), identity.list.voters());
-        (self.edition, self.me, self.keepers) = (identity.held(), me, voters.collect());
+        let (me, numbers) = (identity.number().unwrap_or(0), identity.list.numbers());
+        (self.edition, self.me, self.keepers) = (identity.held(), me, numbers.collect());
         (self.history, self.read, self.next, self.ours) = (History::default(), 0, None, None);
         self.rounds.cancel();
         self.heard_ms.clear();
@@ -195,7 +196,7 @@ impl Engine {
         self.run(|paxos| paxos.handle_incoming(message)).is_some()
     }
 
-    /// That keeper was heard of.
+    /// Notes that a keeper was heard of.
     pub fn heard(&mut self, from: u64) {
         self.heard_ms.insert(from, self.now_ms);
     }
@@ -245,7 +246,7 @@ impl Engine {
                 let counts = self.history.read(&batch);
                 self.next = self.history.next_keepers(self.edition).cloned();
                 if self.next.is_some() {
-                    // Nothing counts behind it. The next edition's leader answers.
+                    // No batch counts behind it. The next edition's leader answers.
                     self.ours = None;
                 }
                 if let Some(ours) = self.ours.as_mut().filter(|_| counts) {

@@ -4,8 +4,8 @@
 //! The one that connects says which edition of the list it has. One that is behind gets the base of the later edition as the answer. One that
 //! hears a later edition from its caller connects to that one. All connections are made anew when an edition begins.
 
+use super::check;
 use super::engine::{Engine, Rule, SharedEngine, TICK_MS};
-use super::meeting::check;
 use super::message::{KeeperHello, Said};
 use super::pieces::{ReceivedPieces, SentPieces, send_all};
 use super::store::{Identity, SharedStore, Store};
@@ -15,8 +15,8 @@ use crate::notices::ToControl;
 use crate::proving;
 use hanare_fabric::tcp::{self, Greeted, Keys};
 use hanare_protocol::Result;
-use hanare_protocol::coordinator::{KeeperList, KeeperSeat, KnownKeepers};
-use hanare_protocol::limits::{KEEPER_COUNT_MAX, KEEPER_UNKNOWN_COUNT_MAX};
+use hanare_protocol::keeper_list::{KeeperList, KnownKeepers, ListedKeeper};
+use hanare_protocol::limits::{KEEPER_TRIED_COUNT_MAX, KEEPER_UNKNOWN_COUNT_MAX};
 use hanare_protocol::wire::control::KeeperStatus;
 use hanare_protocol::wire::greeting::Role;
 use rustix::event::epoll::EventFlags;
@@ -39,9 +39,6 @@ const HURRIED_TICK_MS: u64 = 10;
 
 /// The number of those ticks.
 const HURRIED_TICKS: u32 = 60;
-
-/// Most addresses that are tried: those of a list, and of others that are ahead.
-const OTHERS_COUNT_MAX: usize = 2 * KEEPER_COUNT_MAX;
 
 /// The end of a link that nobody needs to hear of.
 pub(super) const QUIET: String = String::new();
@@ -89,7 +86,7 @@ impl KeeperLink {
 pub(super) struct Other {
     is_dialing: bool,
     pub(super) dial_at_ms: u64,
-    /// It has a later edition: it is asked for the base, whether it is in the list here or not.
+    /// True if it has a later edition. Then it is asked for the base, whether it is in the list here or not.
     pub(super) is_ahead: bool,
 }
 
@@ -195,7 +192,7 @@ impl Keepers {
 
     /// Connects to a node that has a later edition.
     pub(super) fn fetch_from(&mut self, address: &str) {
-        if self.others.len() >= OTHERS_COUNT_MAX && !self.others.contains_key(address) {
+        if self.others.len() >= KEEPER_TRIED_COUNT_MAX && !self.others.contains_key(address) {
             return;
         }
         let other = self.others.entry(address.to_owned()).or_default();
@@ -232,7 +229,7 @@ impl Keepers {
         }
         let (engine, me) = (self.engine.lock(), identity.number());
         let leader = engine.leader();
-        let keeper = |(number, seat): (&u64, &KeeperSeat)| KeeperStatus {
+        let keeper = |(number, seat): (&u64, &ListedKeeper)| KeeperStatus {
             is_reached: Some(seat.address == self.address || engine.hears(*number)),
             leads: leader == Some(*number) && me.is_some(),
             address: seat.address.clone(),
@@ -245,11 +242,11 @@ impl Keepers {
         let identity = self.identity();
         let Some(me) = identity.number() else { return KnownKeepers::default() };
         let engine = self.engine.lock();
-        let reached = identity.list.voters().filter(|number| *number == me || engine.hears(*number)).collect();
+        let reached = identity.list.numbers().filter(|number| *number == me || engine.hears(*number)).collect();
         KnownKeepers { list: identity.list, reached }
     }
 
-    /// This node's address.
+    /// The address of this node.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -276,7 +273,7 @@ impl Keepers {
             return;
         }
         if identity.number().is_some() || list.number_of(identity.own).is_some() {
-            // It is behind: the base is at one of them.
+            // The base is at one of them.
             for address in list.addresses() {
                 if address != self.address {
                     self.fetch_from(&address);

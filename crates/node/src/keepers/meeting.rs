@@ -1,11 +1,10 @@
-//! How keepers meet: who is of the same edition, who is behind, and who begins the first one.
+//! Hellos of keepers: who is of the same edition, who is behind, and who begins the first one.
 
-use super::COUNTS;
 use super::links::{COMPLAIN_MS, Keepers, QUIET, Way};
 use super::message::{KeeperHello, Said};
 use super::store::{Base, Identity};
-use hanare_protocol::coordinator::{History, KeeperList};
-use hanare_protocol::{Error, Result};
+use hanare_protocol::coordinator::History;
+use hanare_protocol::keeper_list::KeeperList;
 use std::cmp::Ordering;
 
 /// Time in which all keepers have said hello, at their first start.
@@ -130,7 +129,7 @@ impl Keepers {
             return self.store.lock().base().map(|base| Said::Base(Box::new(base)));
         }
         match list.number_at(&hello.address).and_then(|number| list.seats.get(&number)) {
-            // It gets the seat when it has joined the pool.
+            // The caller gets the place when it has joined the pool.
             Some(seat) if seat.disk.is_none() => None,
             Some(_) => Some(Said::Refused(
                 "its file is another than the one that keepers know; give it its file back (HANARE_STATE), or use `hanare keeper \
@@ -162,26 +161,4 @@ impl Keepers {
             None => Some(format!("there is no other keeper at {}", hello.address)),
         }
     }
-}
-
-/// Checks how a node was started against its file.
-pub(super) fn check(identity: &Identity, named: &[String], address: &str) -> Result<()> {
-    let refuse = |key: &str, value: String, reason: String| Err(Error::BadSetting { key: key.to_owned(), value, reason });
-    let Identity { own, list, .. } = identity;
-    let known = list.seats.values().find(|seat| seat.disk == Some(*own));
-    if let Some(seat) = known.filter(|seat| seat.address != address) {
-        let reason = format!(
-            "this keeper's pool knows it at {0}; start it with --listen {0}, or add it there and remove it here",
-            seat.address
-        );
-        return refuse("--listen", address.to_owned(), reason);
-    }
-    if list.edition > 0 && list.addresses() != named {
-        tracing::warn!("the keepers are {}: --keepers is older, and this node's file counts", list.addresses().join(", "));
-    }
-    if list.edition == 0 && list.number_at(address).is_some() && !COUNTS.contains(&list.seats.len()) {
-        let reason = "at a first start name 3 keepers or 5, each once: of 3 one may be lost, of 5 two".to_owned();
-        return refuse("--keepers", named.join(","), reason);
-    }
-    Ok(())
 }

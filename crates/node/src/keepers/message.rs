@@ -2,7 +2,7 @@
 
 use super::engine::{AskedRound, KeeperMessage};
 use super::store::Base;
-use hanare_protocol::coordinator::KeeperList;
+use hanare_protocol::keeper_list::KeeperList;
 use omnipaxos::messages::Message;
 use omnipaxos::messages::sequence_paxos::PaxosMsg;
 use serde::{Deserialize, Serialize};

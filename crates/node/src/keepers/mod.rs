@@ -10,7 +10,7 @@
 //!
 //! An operator names the first of them. At their first start all tell the first one the names of their disks. That one begins edition 1 of
 //! the list, and the others get it from there. From there on a keeper with another disk takes no part: it does not know what it promised. An
-//! operator may give its seat to the other disk, and change the list (`protocol/src/coordinator/keeper_list.rs`).
+//! operator may give its seat to the other disk, and change the list (`protocol/src/coordinator/keeper_changes.rs`).
 
 mod engine;
 mod entry;
@@ -27,6 +27,7 @@ pub(crate) use links::Keepers;
 
 use hanare_protocol::limits::KEEPER_COUNT_MAX;
 use hanare_protocol::{Error, Result};
+use store::Identity;
 
 /// Numbers of keepers at a first start: they go on when a minority is lost, and each further one counts.
 const COUNTS: [usize; 2] = [3, 5];
@@ -46,4 +47,26 @@ pub(crate) fn sorted(keepers: &[String]) -> Result<Vec<String>> {
         value: keepers.join(","),
         reason: format!("name the keepers, each once: {KEEPER_COUNT_MAX} at most"),
     })
+}
+
+/// Checks how a node was started against its file.
+fn check(identity: &Identity, named: &[String], address: &str) -> Result<()> {
+    let refuse = |key: &str, value: String, reason: String| Err(Error::BadSetting { key: key.to_owned(), value, reason });
+    let Identity { own, list, .. } = identity;
+    let known = list.seats.values().find(|seat| seat.disk == Some(*own));
+    if let Some(seat) = known.filter(|seat| seat.address != address) {
+        let reason = format!(
+            "this keeper's pool knows it at {0}; start it with --listen {0}, or add it there and remove it here",
+            seat.address
+        );
+        return refuse("--listen", address.to_owned(), reason);
+    }
+    if list.edition > 0 && list.addresses() != named {
+        tracing::warn!("the keepers are {}: --keepers is older, and this node's file counts", list.addresses().join(", "));
+    }
+    if list.edition == 0 && list.number_at(address).is_some() && !COUNTS.contains(&list.seats.len()) {
+        let reason = "at a first start name 3 keepers or 5, each once: of 3 one may be lost, of 5 two".to_owned();
+        return refuse("--keepers", named.join(","), reason);
+    }
+    Ok(())
 }

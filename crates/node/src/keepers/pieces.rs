@@ -1,6 +1,6 @@
 //! Long messages between keepers travel in pieces, one after another: the next leaves when the one before has arrived.
 //!
-//! So a snapshot of any length passes links that take short messages. Messages behind it wait, but for those whose order does not matter.
+//! A snapshot of any length passes links in this way that take short messages. Messages behind it wait, but for those without an order.
 //! A promise is not said, nor heard, while a long message is under way to that keeper: the engine says it again, and would answer it by
 //! another long one.
 
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 /// A message on its way out, and those behind it.
 #[derive(Debug, Default)]
 pub(super) struct SentPieces {
-    /// What is left of the long message.
+    /// The pieces of the long message that are left.
     rest: VecDeque<Vec<u8>>,
     /// True while a piece is under way.
     is_busy: bool,
@@ -40,7 +40,7 @@ impl SentPieces {
         if self.is_busy && !said.may_overtake() {
             self.behind_len = self.behind_len.saturating_add(bytes.len());
             self.behind.push_back(bytes);
-            // One long message may wait, whatever its length.
+            // A single long message may wait, whatever its length.
             let is_much = self.behind_len > KEEPER_WAITING_LEN_MAX && self.behind.len() > 1;
             return if is_much { Err("it does not read its messages".to_owned()) } else { Ok(None) };
         }
@@ -119,7 +119,7 @@ mod tests {
         Said::Refused("a".repeat(len))
     }
 
-    /// What arrives of what is sent, while the other side takes one piece after another.
+    /// Returns the messages that arrive, while the other side takes one piece after another.
     fn arrive(sender: &mut SentPieces, sent: &mut VecDeque<Vec<u8>>) -> Vec<Said> {
         let (mut receiver, mut all) = (ReceivedPieces::default(), Vec::new());
         while let Some(bytes) = sent.pop_front() {

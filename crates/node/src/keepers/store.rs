@@ -6,7 +6,8 @@
 use super::entry::{LogEntry, LogSnapshot};
 use crate::journal::{Format, damaged, make_folder, open_database, sealed, unsealed};
 use hanare_memory::vital;
-use hanare_protocol::coordinator::{History, KeeperList};
+use hanare_protocol::coordinator::History;
+use hanare_protocol::keeper_list::KeeperList;
 use hanare_protocol::limits::KEEPER_ENTRY_COUNT_MAX;
 use hanare_protocol::{Error, Result};
 use omnipaxos::ballot_leader_election::Ballot;
@@ -72,7 +73,7 @@ impl Base {
 
     /// True if a keeper can have said so.
     fn is_sound(&self) -> bool {
-        let is_of = |round: Ballot| round.config_id == self.list.edition && self.list.voters().any(|number| number == round.pid);
+        let is_of = |round: Ballot| round.config_id == self.list.edition && self.list.numbers().any(|number| number == round.pid);
         self.list.is_sound() && (1..=KEEPER_ENTRY_COUNT_MAX).contains(&self.count) && self.round.is_none_or(is_of)
     }
 }

@@ -5,7 +5,8 @@
 use super::engine::{Engine, Rule, TICK_MS};
 use super::message::Said;
 use super::store::{Base, SharedStore, Store};
-use hanare_protocol::coordinator::{BatchNumber, History, KeeperList, KeeperSeat, Record, Reign};
+use hanare_protocol::coordinator::{BatchNumber, History, Record, Reign};
+use hanare_protocol::keeper_list::{KeeperList, ListedKeeper};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -36,13 +37,13 @@ fn address(host: u64) -> String {
 }
 
 /// The host at a seat's address.
-fn host_at(seat: &KeeperSeat) -> u64 {
+fn host_at(seat: &ListedKeeper) -> u64 {
     seat.address[1..].parse().unwrap()
 }
 
 /// The first list: the numbers of keepers are those of their hosts.
 fn first_list() -> KeeperList {
-    let seat = |host: u64| (host, KeeperSeat { address: address(host), disk: Some(host.into()) });
+    let seat = |host: u64| (host, ListedKeeper { address: address(host), disk: Some(host.into()) });
     KeeperList { edition: 1, seats: (1..=COUNT).map(seat).collect() }
 }
 
@@ -184,22 +185,22 @@ impl Pool {
 
     /// True if a disk more may be lost: none of the newest list is, and a majority of it is left that has begun it.
     fn may_lose(&self, number: u64) -> bool {
-        let voters: Vec<u64> = self.list.seats.values().filter(|seat| seat.disk.is_some()).map(host_at).collect();
+        let numbers: Vec<u64> = self.list.seats.values().filter(|seat| seat.disk.is_some()).map(host_at).collect();
         let is_lost = self.list.seats.values().any(|seat| seat.disk.is_some_and(|disk| self.lost.contains(&disk)));
         let name = self.hosts[&number].name;
         let comes = self.wishes.iter().filter(|next| next.edition > self.list.edition);
         if comes.into_iter().any(|next| !self.has_majority(next, Some(name))) {
             return false;
         }
-        let left = voters.iter().filter(|host| **host != number && self.held(**host) == self.list.edition).count();
-        !is_lost && left > voters.len() / 2
+        let left = numbers.iter().filter(|host| **host != number && self.held(**host) == self.list.edition).count();
+        !is_lost && left > numbers.len() / 2
     }
 
     /// True if a majority of a list has its disks, where that one is lost, too.
     fn has_majority(&self, list: &KeeperList, lost: Option<u128>) -> bool {
         let is_there = |disk: &u128| !self.lost.contains(disk) && Some(*disk) != lost;
         let there = list.seats.values().filter_map(|seat| seat.disk).filter(is_there).count();
-        there > list.voters().count() / 2
+        there > list.numbers().count() / 2
     }
 
     /// The host's disk is lost with it. It begins again with an empty one.
@@ -224,7 +225,7 @@ impl Pool {
             Some(_) => drop(next.seats.remove(&number.unwrap())),
             None => {
                 let free = (1..).find(|number| !next.seats.contains_key(number)).unwrap();
-                next.seats.insert(free, KeeperSeat { address: address(host), disk: Some(name) });
+                next.seats.insert(free, ListedKeeper { address: address(host), disk: Some(name) });
             }
         }
         if next.is_sound() && self.has_majority(&next, None) {
@@ -527,7 +528,7 @@ fn a_keeper_is_added_and_the_first_removed_while_it_leads_and_another_one_dies()
         assert_eq!(pool.list, list);
         assert!(pool.keepers().iter().all(|host| pool.held(*host) == list.edition), "all keepers have begun");
     };
-    let fourth = KeeperSeat { address: address(4), disk: Some(4) };
+    let fourth = ListedKeeper { address: address(4), disk: Some(4) };
     change(&mut pool, &|list| drop(list.seats.insert(4, fourth.clone())));
     let leader = pool.leader().expect("one leads");
     change(&mut pool, &|list| drop(list.seats.remove(&leader)));

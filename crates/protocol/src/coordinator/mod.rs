@@ -22,9 +22,8 @@
 //! | `placement`, `quota`, `spills`, `permission` | where bytes go, how many, for whom |
 //! | `orders`, `asks`, `ranks` | that each order and each request is carried out once; which ranks go with a node |
 //! | `records`, `journal` | what lasts, and what it builds |
-//! | `commit` | when the driver may act on an output |
+//! | `commit`, `keeper_changes` | when the driver may act on an output; how the list of keepers changes |
 //! | `reign`, `own_reign` | which records count in a journal of several nodes; when a keeper's reign is over, and what it may tell |
-//! | `keeper_list` | how the list of those nodes changes |
 
 mod asks;
 mod balance;
@@ -36,7 +35,7 @@ mod endings;
 mod holders;
 mod join;
 mod journal;
-mod keeper_list;
+mod keeper_changes;
 mod leader_rounds;
 mod listing;
 mod naming;
@@ -59,7 +58,6 @@ mod spills;
 
 pub use asks::AskKey;
 pub use commit::{BatchNumber, Commits, WaitingOutputs};
-pub use keeper_list::{KeeperList, KeeperSeat, KnownKeepers};
 pub use leader_rounds::LeaderRounds;
 pub use own_reign::{OwnReign, Rule};
 pub use records::{Effect, Ended, ExtentCopies, NodeRecord, Record, RegionRecord};
@@ -80,6 +78,7 @@ use asks::{ReceivedRequests, RequestArrival, Task};
 use holders::CopiedExtents;
 use join::Going;
 use journal::Ledger;
+use keeper_changes::Keepers;
 use naming::Growth;
 use orders::GivenOrders;
 use ranks::Ranks;
@@ -160,7 +159,7 @@ pub struct Coordinator {
     journal_is_full: bool,
     ranks: Ranks,
     /// The keepers; none where this node alone has the journal.
-    keepers: keeper_list::Keepers,
+    keepers: Keepers,
     gid_next: u64,
     /// When time was looked at last, in milliseconds.
     ticked_ms: u64,
@@ -198,7 +197,7 @@ impl Coordinator {
             moves: ExtentMoves::default(),
             journal_is_full: false,
             ranks: Ranks::default(),
-            keepers: keeper_list::Keepers::default(),
+            keepers: Keepers::default(),
             ticked_ms: now_ms,
             changed: false,
             outputs: VecDeque::new(),

@@ -1,10 +1,10 @@
 //! Records of the coordinator's journal.
 
 use super::asks::AskKey;
-use super::keeper_list::KeeperList;
 use crate::attributes::Attributes;
 use crate::copies::Term;
 use crate::id::{Epoch, Gid, Incarnation, NodeId, Slot, User};
+use crate::keeper_list::KeeperList;
 use crate::placement::{Extent, Layout, Placement, Span};
 use crate::wire::control::Changes;
 use crate::wire::copies::CopiedExtent;

@@ -16,8 +16,8 @@
 //!
 //! **Source**: the rule is that of terms in Raft's log [Ongaro & Ousterhout 2014, §5.3], for a log that forwards appends.
 
-use super::keeper_list::KeeperList;
 use super::records::Record;
+use crate::keeper_list::KeeperList;
 use serde::{Deserialize, Serialize};
 
 /// A reign: later ones are greater. No two leaders have the same, and no leader has one twice.
@@ -108,8 +108,8 @@ impl History {
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
-    use super::super::keeper_list::KeeperSeat;
     use super::*;
+    use crate::keeper_list::ListedKeeper;
     use proptest::prelude::*;
 
     fn reign(term: u64) -> Reign {
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_list_of_keepers_ends_its_edition_for_all_that_comes_behind_it_there() {
-        let seat = |disk: u64| KeeperSeat { address: format!("k{disk}"), disk: Some(disk.into()) };
+        let seat = |disk: u64| ListedKeeper { address: format!("k{disk}"), disk: Some(disk.into()) };
         let list = |edition| KeeperList { edition, seats: (1..4).map(|number| (number, seat(number))).collect() };
         let change = |edition| vec![Record::Keepers { list: list(edition), by: None }];
         let ends = Batch { records: change(2), ..batch(2, 1) };

@@ -6,6 +6,9 @@ pub const KEEPER_COUNT_MAX: usize = 7;
 /// Fewest keepers of a pool that has any: the engine by which they agree wants two.
 pub const KEEPER_COUNT_MIN: usize = 2;
 
+/// Most addresses that a keeper tries: those of its list, and of others that know a later one.
+pub const KEEPER_TRIED_COUNT_MAX: usize = 2 * KEEPER_COUNT_MAX;
+
 /// Most bytes of a keeper's address.
 pub const KEEPER_ADDRESS_LEN_MAX: usize = 512;
 

@@ -8,10 +8,10 @@
 //! A node forwards what only the coordinator can answer and adds who asked, as the kernel vouches for it.
 
 use crate::attributes::Attributes;
-use crate::coordinator::KeeperList;
 use crate::copies::HolderSet;
 use crate::error::Error;
 use crate::id::{Asker, ClientId, Epoch, Gid, Grant, Incarnation, JobId, JobRank, NodeId, Rank, Rights, Slot, User};
+use crate::keeper_list::KeeperList;
 use crate::lock::Recalled;
 use crate::page::Consistency;
 pub use crate::page::moves::PageRun;

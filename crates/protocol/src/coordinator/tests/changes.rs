@@ -1,6 +1,7 @@
 //! What is changed of regions after they were made, what takes the place of lost ones, and how nodes leave the list.
 
 use super::*;
+use crate::keeper_list::{KeeperList, KnownKeepers, ListedKeeper};
 use crate::limits::FORGET_MS;
 use crate::wire::control::{Changes, KeeperChange};
 
@@ -235,7 +236,7 @@ fn change(
 
 /// Keepers at `k1`, `k2` and so on, of which those are reached.
 fn known_keepers(count: u64, reached: &[u64]) -> KnownKeepers {
-    let seat = |number: u64| (number, KeeperSeat { address: format!("k{number}"), disk: Some(number.into()) });
+    let seat = |number: u64| (number, ListedKeeper { address: format!("k{number}"), disk: Some(number.into()) });
     let list = KeeperList { edition: 4, seats: (1..=count).map(seat).collect() };
     KnownKeepers { list, reached: reached.iter().copied().collect() }
 }
@@ -264,7 +265,7 @@ fn keepers_are_added_removed_and_replaced_where_a_majority_of_the_next_list_is_r
     assert_eq!((next.edition, next.addresses()), (5, vec!["k2".to_owned(), "k3".to_owned()]));
     assert!(change(&mut pool, &all, "k2", Remove).unwrap_err().contains("under way"));
     let next = change(&mut Pool::new(1), &two, "k3", Replace).unwrap().unwrap();
-    assert_eq!((next.seats.len(), next.voters().collect::<Vec<_>>()), (3, vec![1, 2]), "its seat waits for a disk");
+    assert_eq!((next.seats.len(), next.numbers().collect::<Vec<_>>()), (3, vec![1, 2]), "its seat waits for a disk");
 }
 
 #[test]
@@ -275,11 +276,11 @@ fn a_member_with_a_disk_becomes_a_keeper_where_it_is_added_or_a_seat_waits_for_i
     assert!(change(&mut pool, &known, &address, KeeperChange::Add).is_err(), "it has said nothing of a disk");
     pool.tell(1, FromNode::Keeper { disk: Some(9) });
     let next = change(&mut pool, &known, &address, KeeperChange::Add).unwrap().unwrap();
-    assert_eq!(next.seats[&4], KeeperSeat { address: address.clone(), disk: Some(9) });
+    assert_eq!(next.seats[&4], ListedKeeper { address: address.clone(), disk: Some(9) });
 
     let mut pool = Pool::new(2);
     let mut waits = known.clone();
-    waits.list.seats.insert(3, KeeperSeat { address, disk: None });
+    waits.list.seats.insert(3, ListedKeeper { address, disk: None });
     pool.coordinator.set_keepers(waits);
     pool.tell(1, FromNode::Keeper { disk: Some(9) });
     pool.pass(50, &[]);

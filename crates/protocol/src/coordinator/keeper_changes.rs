@@ -1,97 +1,18 @@
-//! The list of keepers: decides how an operator may change it.
+//! Changes of the list of keepers: decides which an operator may make, and which disk gets a place that waits for one.
 //!
-//! Each list has an *edition*, counted from 1, and elections of its own. A change is one record of the common log, [`Record::Keepers`], which
-//! ends the edition: all that is decided behind it in that edition is void. The history up to there is the base of the next edition. No keeper
-//! takes part in an edition before it has the base. So nothing that was answered is lost, whoever is in the next list.
-//!
-//! A keeper is known by the name of its disk, which has its promises. A keeper with another disk is another keeper. A seat without a disk
-//! waits for one. It gets that of the next node that joins the pool there, in an edition of its own.
+//! A change is one record of the common log, [`Record::Keepers`], which ends the list's edition. All that is decided behind it in that edition is
+//! void. The history up to there is the base of the next edition. No keeper takes part in an edition before it has the base. So nothing that
+//! was answered is lost, whoever is in the next list.
 
 use super::asks::AskKey;
 use super::records::Record;
 use super::{Coordinator, Step};
 use crate::error::{Error, Result};
 use crate::id::NodeId;
-use crate::limits::{KEEPER_ADDRESS_LEN_MAX, KEEPER_COUNT_MAX, KEEPER_COUNT_MIN};
+use crate::keeper_list::{KeeperList, KnownKeepers, ListedKeeper};
+use crate::limits::{KEEPER_COUNT_MAX, KEEPER_COUNT_MIN};
 use crate::wire::control::{Answer, KeeperChange, ToNode};
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A keeper's place in a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeeperSeat {
-    /// The address, as nodes are told it.
-    pub address: String,
-    /// The name of its disk; `None` where it waits for one.
-    pub disk: Option<u128>,
-}
-
-/// The keepers of a pool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeeperList {
-    /// Counted from 1; 0 for keepers that an operator has named, and that have not begun.
-    pub edition: u32,
-    /// The keepers by number. A number that is free in one edition may be another keeper's in the next.
-    pub seats: BTreeMap<u64, KeeperSeat>,
-}
-
-impl KeeperList {
-    /// The keepers as an operator named them, in this order.
-    pub fn named(addresses: &[String]) -> KeeperList {
-        let seat = |address: &String| KeeperSeat { address: address.clone(), disk: None };
-        KeeperList { edition: 0, seats: (1..).zip(addresses.iter().map(seat)).collect() }
-    }
-
-    /// True if it can be a list that keepers agreed on: from another process it is input.
-    pub fn is_sound(&self) -> bool {
-        let addresses: BTreeSet<&str> = self.seats.values().map(|seat| seat.address.as_str()).collect();
-        let disks: BTreeSet<u128> = self.seats.values().filter_map(|seat| seat.disk).collect();
-        self.edition > 0
-            && (KEEPER_COUNT_MIN..=KEEPER_COUNT_MAX).contains(&self.seats.len())
-            && self.seats.keys().all(|number| (1..=KEEPER_COUNT_MAX as u64).contains(number))
-            && addresses.len() == self.seats.len()
-            && addresses.iter().all(|address| address.len() <= KEEPER_ADDRESS_LEN_MAX)
-            && disks.len() == self.voters().count()
-            && disks.len() >= KEEPER_COUNT_MIN
-    }
-
-    /// The number of the keeper with that disk.
-    pub fn number_of(&self, disk: u128) -> Option<u64> {
-        self.seats.iter().find(|(_, seat)| seat.disk == Some(disk)).map(|(number, _)| *number)
-    }
-
-    /// The number of the keeper at that address.
-    pub fn number_at(&self, address: &str) -> Option<u64> {
-        self.seats.iter().find(|(_, seat)| seat.address == address).map(|(number, _)| *number)
-    }
-
-    /// The numbers of the keepers that take part: those with a disk.
-    pub fn voters(&self) -> impl Iterator<Item = u64> {
-        self.seats.iter().filter(|(_, seat)| seat.disk.is_some()).map(|(number, _)| *number)
-    }
-
-    /// The addresses, in order of the numbers.
-    pub fn addresses(&self) -> Vec<String> {
-        self.seats.values().map(|seat| seat.address.clone()).collect()
-    }
-
-    fn next(&self) -> KeeperList {
-        KeeperList { edition: self.edition.saturating_add(1), seats: self.seats.clone() }
-    }
-
-    fn set_disk(&mut self, number: u64, disk: Option<u128>) {
-        self.seats.entry(number).and_modify(|seat| seat.disk = disk);
-    }
-}
-
-/// The keepers, as the leader knows them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KnownKeepers {
-    /// The list of today; of edition 0 where one node alone has the journal.
-    pub list: KeeperList,
-    /// The numbers of those that were heard of lately, the leader's among them.
-    pub reached: BTreeSet<u64>,
-}
 
 /// The keepers and the members that can be some, as the coordinator knows them.
 #[derive(Clone, Debug, Default)]
@@ -178,11 +99,11 @@ impl Coordinator {
             let is_known = known.list.seats.get(number).is_some_and(|seat| seat.disk == disk);
             if is_known { known.reached.contains(number) } else { disk.is_some_and(|disk| members.contains(&disk)) }
         };
-        let (voters, reached) = (next.voters().count(), next.voters().filter(is_reached).count());
-        if reached > voters / 2 {
+        let (numbers, reached) = (next.numbers().count(), next.numbers().filter(is_reached).count());
+        if reached > numbers / 2 {
             return Ok(());
         }
-        Err(format!("{reached} of {voters} keepers would be reached then, and no majority; start the others first"))
+        Err(format!("{reached} of {numbers} keepers would be reached then, and no majority; start the others first"))
     }
 
     fn today(&self) -> Result<&KeeperList, String> {
@@ -217,7 +138,7 @@ impl Coordinator {
         }
         let mut next = list.next();
         let free = (1..).find(|number| !list.seats.contains_key(number)).unwrap_or(1);
-        next.seats.insert(free, KeeperSeat { address: address.to_owned(), disk: Some(disk) });
+        next.seats.insert(free, ListedKeeper { address: address.to_owned(), disk: Some(disk) });
         Ok(Some(next))
     }
 
@@ -225,7 +146,7 @@ impl Coordinator {
         let number = self.number_at(address)?;
         let mut next = self.today()?.next();
         next.seats.remove(&number);
-        if next.voters().count() < KEEPER_COUNT_MIN {
+        if next.numbers().count() < KEEPER_COUNT_MIN {
             return Err(format!("a pool with keepers has {KEEPER_COUNT_MIN} at least; add another one first"));
         }
         Ok(Some(next))
@@ -241,7 +162,7 @@ impl Coordinator {
         }
         let mut next = list.next();
         next.set_disk(number, self.disk_at(address).filter(|disk| *disk != lost && list.number_of(*disk).is_none()));
-        if next.voters().count() < KEEPER_COUNT_MIN {
+        if next.numbers().count() < KEEPER_COUNT_MIN {
             return Err(format!("a pool with keepers has {KEEPER_COUNT_MIN} disks at least; add another keeper first"));
         }
         Ok(Some(next))
