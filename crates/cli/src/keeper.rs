@@ -1,10 +1,11 @@
 //! `hanare keeper`: the nodes that hold the coordinator's journal together.
 
+use crate::node::with_port;
 use crate::print::{self, Column};
 use anyhow::Result;
 use clap::Subcommand;
 use hanare::Pool;
-use hanare_protocol::wire::control::KeeperStatus;
+use hanare_protocol::wire::control::{KeeperChange, KeeperStatus};
 use serde_json::{Value, json};
 
 /// An action on keepers.
@@ -15,6 +16,16 @@ pub enum Command {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Make a node of the pool a keeper: one that was started with `--keepers` and `--listen`
+    Add {
+        /// The node's address, as in `hanare status`
+        address: String,
+    },
+    /// Have a keeper be none any more
+    Remove {
+        /// The keeper's address, as in the list of keepers
+        address: String,
     },
     /// Give a keeper's place to another disk, because its disk is lost and its process has ended
     Replace {
@@ -29,10 +40,11 @@ const COLUMNS: [Column; 2] = [Column::Text("ADDRESS"), Column::Text("STATE")];
 pub fn run(command: &Command) -> Result<()> {
     let as_json = match command {
         Command::Ls { json } => json,
+        Command::Add { address } => return change(address, KeeperChange::Add, "is a keeper"),
+        Command::Remove { address } => return change(address, KeeperChange::Remove, "is no keeper any more"),
         Command::Replace { address } => {
-            Pool::attach_alone()?.replace_keeper(address)?;
-            print::line(&format!("the place of {address} is free: start that keeper with an empty HANARE_STATE"));
-            return Ok(());
+            let done = "has its place for another disk: start that keeper with an empty HANARE_STATE";
+            return change(address, KeeperChange::Replace, done);
         }
     };
     let keepers = Pool::attach_alone()?.own_status()?.keepers;
@@ -46,6 +58,13 @@ pub fn run(command: &Command) -> Result<()> {
         return Ok(());
     }
     print::table(&COLUMNS, keepers.iter().map(|keeper| vec![keeper.address.clone(), state(keeper).to_owned()]).collect());
+    Ok(())
+}
+
+fn change(address: &str, change: KeeperChange, done: &str) -> Result<()> {
+    let address = with_port(address);
+    Pool::attach_alone()?.change_keepers(&address, change)?;
+    print::line(&format!("{address} {done}"));
     Ok(())
 }
 

@@ -298,7 +298,7 @@ fn file_in_memory() -> Result<PathBuf> {
 }
 
 /// An address with the usual port where it has none.
-fn with_port(address: &str) -> String {
+pub fn with_port(address: &str) -> String {
     let has_port = address
         .rsplit_once(':')
         .is_some_and(|(host, port)| port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')));

@@ -99,7 +99,7 @@ fn proving(keys: &Keys) -> impl Fn(&Hellos) -> Result<Secret> + '_ {
 struct Origin {
     /// The coordinator, where it is here for good.
     coordination: Option<control::Coordination>,
-    /// Present at a keeper: the coordinator is here while it leads.
+    /// Present at a node that is a keeper or can be one: the coordinator is here while it leads.
     reigns: Option<control::Reigns>,
     /// The addresses of coordinators elsewhere.
     addresses: Vec<String>,
@@ -121,17 +121,19 @@ fn find_coordinator(
         let coordination = control::open_coordination(rules, options.journal.as_deref())?;
         return Ok(Origin { coordination: Some(coordination), ..Origin::default() });
     }
-    let list = keepers::sorted(&options.keepers)?;
-    let addresses: Vec<String> = list.iter().filter(|keeper| *keeper != address).cloned().collect();
-    if addresses.len() == list.len() {
-        return Ok(Origin { addresses, ..Origin::default() });
+    let named = keepers::sorted(&options.keepers)?;
+    let is_named = named.iter().any(|keeper| keeper == address);
+    // A node that listens at any port cannot be a keeper: others find it by its address.
+    if !is_named && (options.listen.ends_with(":0") || options.journal.is_none()) {
+        return Ok(Origin { addresses: named, ..Origin::default() });
     }
     let path = options.journal.as_deref().ok_or_else(|| Error::BadSetting {
         key: "--keepers".to_owned(),
         value: options.keepers.join(","),
         reason: "a keeper needs a file for what it promises".to_owned(),
     })?;
-    let keepers = keepers::Keepers::open(&list, address, path, keys.clone(), notices.clone())?;
+    let keepers = keepers::Keepers::open(&named, address, path, keys.clone(), notices.clone())?;
+    let addresses = keepers.addresses();
     Ok(Origin { reigns: Some(control::Reigns::new(keepers, rules)), addresses, ..Origin::default() })
 }
 
@@ -196,8 +198,8 @@ impl Node {
         let incarnation = Incarnation(u128::from_le_bytes(hanare_memory::random::bytes()?));
         let Origin { coordination, reigns, addresses } = find_coordinator(&options, (&address, incarnation), &keys, &notices)?;
         let join = (!addresses.is_empty() && reigns.is_none()).then(|| addresses.join(" or "));
-        let home =
-            (!addresses.is_empty()).then(|| control::CoordinatorLink::new(addresses, keys.clone(), bound, notices.clone()));
+        let named = (!addresses.is_empty()).then(|| (addresses, !options.keepers.is_empty()));
+        let home = named.map(|named| control::CoordinatorLink::new(named, keys.clone(), bound, notices.clone()));
         let keeper = |persist: &Persist| Keeper::open(&persist.folder, incarnation, &options.name).map(Arc::new);
         let keeper = options.persist.as_ref().map(keeper).transpose()?;
         let restored = keeper.as_ref().map(|keeper| keeper.restore(&extents)).transpose()?.flatten();

@@ -34,8 +34,8 @@ pub(crate) enum ToControl {
     NamesLapsed,
     /// Another keeper has connected.
     KeeperCame(Greeted),
-    /// A try to reach that keeper ended.
-    KeeperDialed(u64, Result<Greeted>),
+    /// A try to reach the keeper at that address ended.
+    KeeperDialed(String, Result<Greeted>),
     /// The node wants a lock back that it lent to a client.
     Recall { client: ClientId, number: u64 },
     /// A queue would spill more than the coordinator has granted.

@@ -26,6 +26,7 @@
 //! | [`copies`] | copies of an extent: the order of its writes, and who is home when nodes are lost |
 //! | [`session`] | which connections a node carries out commands for |
 //! | [`coordinator`] | names, GIDs, placement, leases and epochs: what one node decides for all |
+//! | [`keeper_list`] | the nodes that hold the coordinator's journal together |
 //! | [`member`] | a node's side of membership: its lease, its orders, its clients' requests |
 //! | [`turns`] | whose turn it is, where one thread serves many: users one after another
 //! | [`table`] | the form in which every state machine declares its transitions |
@@ -50,6 +51,7 @@ pub mod group;
 mod happened;
 pub mod heap;
 pub mod id;
+pub mod keeper_list;
 pub mod limits;
 pub mod lock;
 mod malformed;

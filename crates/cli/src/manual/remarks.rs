@@ -315,6 +315,18 @@ const NOTES: &[Remarks] = &[
     notes("hanare-keeper", OF_CLIENTS, &[SOCKET], &[("hanare keeper ls", "The nodes that hold the coordinator's journal.")]),
     notes("hanare-keeper-ls", OF_CLIENTS, &[SOCKET], &[("hanare keeper ls", "Which of them is the coordinator.")]),
     notes(
+        "hanare-keeper-add",
+        OF_CLIENTS,
+        &[SOCKET],
+        &[("hanare keeper add delta:7411", "Another node holds the journal, too, from here on.")],
+    ),
+    notes(
+        "hanare-keeper-remove",
+        OF_CLIENTS,
+        &[SOCKET],
+        &[("hanare keeper remove alpha:7411", "That one is an ordinary node from here on.")],
+    ),
+    notes(
         "hanare-keeper-replace",
         OF_CLIENTS,
         &[SOCKET],

@@ -1,4 +1,4 @@
-//! Three keepers, in processes of their own: the coordinator is killed and stopped under creates and attaches.
+//! Three keepers, in processes of their own: the coordinator is killed and stopped under creates and attaches, and the list changes.
 
 use crate::pool;
 
@@ -63,7 +63,8 @@ impl Keepers {
 
     fn command(&self, at: usize) -> Command {
         let Node { address, socket, name, memory, .. } = &self.nodes[at];
-        let list = self.nodes.iter().map(|node| node.address.as_str()).collect::<Vec<_>>().join(",");
+        // Nodes that came later are told the first list, too.
+        let list = self.nodes.iter().take(3).map(|node| node.address.as_str()).collect::<Vec<_>>().join(",");
         let mut command = Command::new(HANARE);
         command.args([
             "node",
@@ -308,10 +309,46 @@ impl Keepers {
         self.state.path().join(format!("keeper-{}.redb", self.nodes[at].name))
     }
 
-    /// `hanare keeper replace`, by a program of another keeper's host.
-    fn replace(&self, at: usize, by: usize) -> Result<(), String> {
-        let told = run(command(&["keeper", "replace", &self.nodes[at].address]).env("HANARE_NODE", &self.nodes[by].socket));
+    /// Starts a node more, which is no keeper. Returns its place.
+    fn join(&mut self) -> usize {
+        let at = self.nodes.len();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let (address, socket) = (format!("127.0.0.1:{port}"), format!("{}-{at}", self.nodes[0].socket));
+        self.nodes.push(Node { address, socket, name: format!("k{at}"), memory: "64M", process: None });
+        self.restart(at);
+        at
+    }
+
+    /// `hanare keeper WHAT ADDRESS`, by a program of another node's host.
+    fn change(&self, what: &str, address: &str, by: usize) -> Result<(), String> {
+        let told = run(command(&["keeper", what, address]).env("HANARE_NODE", &self.nodes[by].socket));
         if told.status.success() { Ok(()) } else { Err(told.stderr) }
+    }
+
+    fn replace(&self, at: usize, by: usize) -> Result<(), String> {
+        self.change("replace", &self.nodes[at].address, by)
+    }
+
+    /// A region is made by a program of that node's host, once that is possible.
+    fn create(&self, at: usize, name: &str) {
+        let pool = self.client(at);
+        until(&format!("{name} is created"), || match pool.create(name, LEN, &CreateOptions::default()) {
+            Ok(_) | Err(Error::NameTaken { .. }) => Some(()),
+            Err(_) => None,
+        });
+    }
+
+    fn names(&self, at: usize) -> BTreeSet<String> {
+        self.client(at).list().unwrap().into_iter().map(|region| region.name).collect()
+    }
+
+    /// The addresses of the keepers, as that node knows them.
+    fn listed(&self, at: usize) -> BTreeSet<String> {
+        self.client(at).own_status().unwrap().keepers.into_iter().map(|keeper| keeper.address).collect()
+    }
+
+    fn addresses(&self, all: &[usize]) -> BTreeSet<String> {
+        all.iter().map(|at| self.nodes[*at].address.clone()).collect()
     }
 
     fn reaches(&self, at: usize, other: usize) -> bool {
@@ -325,13 +362,7 @@ fn a_keeper_whose_disk_is_lost_takes_part_with_another_one_and_the_old_one_never
     let mut keepers = Keepers::start();
     let leader = keepers.leader();
     let [lost, third] = [1, 2].map(|step| (leader + step) % 3);
-    let create = |keepers: &Keepers, name: &str| {
-        let pool = keepers.client(leader);
-        until("it is created", || match pool.create(name, LEN, &CreateOptions::default()) {
-            Ok(_) | Err(Error::NameTaken { .. }) => Some(()),
-            Err(_) => None,
-        });
-    };
+    let create = |keepers: &Keepers, name: &str| keepers.create(leader, name);
     create(&keepers, "before");
     let refused = keepers.replace(lost, third).unwrap_err();
     assert!(refused.contains("it answers"), "{refused}");
@@ -357,16 +388,11 @@ fn a_keeper_whose_disk_is_lost_takes_part_with_another_one_and_the_old_one_never
     // The new disk is one of the two that are left.
     keepers.kill(third);
     create(&keepers, "with a new disk");
-    let socket = keepers.nodes[lost].socket.clone();
     keepers.kill(leader);
     keepers.restart(third);
-    let pool = Pool::attach_to(&socket, None).unwrap();
+    keepers.create(lost, "after");
     let names = ["after".to_owned(), "before".to_owned(), "meanwhile".to_owned(), "with a new disk".to_owned()];
-    until("creates go on", || match pool.create("after", LEN, &CreateOptions::default()) {
-        Ok(_) | Err(Error::NameTaken { .. }) => Some(()),
-        Err(_) => None,
-    });
-    let listed = pool.list().unwrap().into_iter().map(|region| region.name).collect::<BTreeSet<String>>();
+    let listed = keepers.names(lost);
     assert!(listed.is_superset(&names.into()), "{listed:?}");
 
     keepers.restart(leader);
@@ -377,6 +403,84 @@ fn a_keeper_whose_disk_is_lost_takes_part_with_another_one_and_the_old_one_never
     assert!(!keepers.reaches(third, lost) && !keepers.reaches(leader, lost), "the lost disk is back");
     process.kill().unwrap();
     process.wait().unwrap();
+}
+
+#[test]
+fn a_keeper_is_added_and_the_one_that_leads_is_removed_while_names_go_on() {
+    let mut keepers = Keepers::start();
+    let first = keepers.leader();
+    let others = [1, 2].map(|step| (first + step) % 3);
+    let refused = keepers.change("add", "127.0.0.1:1", first).unwrap_err();
+    assert!(refused.contains("no node of this pool"), "{refused}");
+    let fourth = keepers.join();
+    let address = keepers.nodes[fourth].address.clone();
+    assert_eq!(keepers.listed(fourth), keepers.addresses(&[0, 1, 2]));
+    until("it is added", || keepers.change("add", &address, fourth).ok());
+    keepers.change("add", &address, fourth).unwrap();
+    until("it takes part", || keepers.reaches(others[0], fourth).then_some(()));
+    assert_eq!(keepers.listed(others[1]), keepers.addresses(&[0, 1, 2, fourth]));
+    keepers.create(fourth, "of four");
+
+    let rest = [others[0], others[1], fourth];
+    let socket = keepers.nodes[others[0]].socket.clone();
+    let (stop, counts) = (AtomicBool::new(false), [AtomicU32::new(0)]);
+    let first_address = keepers.nodes[first].address.clone();
+    let (names, longest) = std::thread::scope(|scope| {
+        let work = scope.spawn(|| create(&socket, &stop, &counts[0]));
+        let stopper = Stopper(&stop);
+        go_on(&counts);
+        keepers.change("remove", &first_address, others[1]).unwrap();
+        go_on(&counts);
+        drop(stopper);
+        work.join().unwrap()
+    });
+    eprintln!("{} regions, the longest create took {longest:?}", names.len());
+    assert_eq!(keepers.listed(others[0]), keepers.addresses(&rest));
+    let leader = |keepers: &Keepers, by: usize| keepers.leader_seen_by(by).filter(|leader| rest.contains(leader));
+    let next = until("another leads", || leader(&keepers, others[0]));
+    // The removed one is an ordinary node, which knows the keepers of today after its next start, too.
+    keepers.create(first, "of an ordinary node");
+    keepers.kill(first);
+    keepers.restart(first);
+    keepers.create(first, "of its next life");
+    until("it knows them", || (keepers.listed(first) == keepers.addresses(&rest)).then_some(()));
+
+    keepers.kill(next);
+    let left = rest.into_iter().find(|at| *at != next).unwrap();
+    keepers.create(left, "of two");
+    keepers.create(first, "of one more");
+    let all: BTreeSet<String> =
+        ["of four", "of an ordinary node", "of its next life", "of two", "of one more"].map(str::to_owned).into();
+    let listed = keepers.names(left);
+    assert!(listed.is_superset(&all) && listed.is_superset(&names.into_iter().collect()), "{listed:?}");
+}
+
+#[test]
+fn a_keeper_that_was_away_or_is_new_gets_what_is_longer_than_a_message() {
+    let mut keepers = Keepers::start();
+    let leader = keepers.leader();
+    let [away, third] = [1, 2].map(|step| (leader + step) % 3);
+    keepers.kill(away);
+    let pool = keepers.client(leader);
+    let attributes = [("text".to_owned(), "a".repeat(4_000))].into_iter().collect();
+    let options = CreateOptions { attributes, ..CreateOptions::default() };
+    // Some pieces of messages, and more than one.
+    let names: BTreeSet<String> = (0..150).map(|number| format!("long.{number}")).collect();
+    for name in &names {
+        until("it is created", || match pool.create(name, LEN, &options) {
+            Ok(_) | Err(Error::NameTaken { .. }) => Some(()),
+            Err(_) => None,
+        });
+    }
+    keepers.restart(away);
+    until("it takes part", || keepers.reaches(leader, away).then_some(()));
+    let fourth = keepers.join();
+    let address = keepers.nodes[fourth].address.clone();
+    until("it is added", || keepers.change("add", &address, fourth).ok());
+    until("it takes part", || keepers.reaches(fourth, away).then_some(()));
+    keepers.kill(third);
+    keepers.create(away, "after");
+    assert!(keepers.names(fourth).is_superset(&names));
 }
 
 /// Puts numbers into a word, one after another, until it is told to stop. Returns the last one and the longest time of a put.

@@ -10,8 +10,8 @@ use crate::{last_word, launch, settings, trace};
 use hanare_fabric::Traffic;
 use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
 use hanare_protocol::wire::control::{
-    Answer, Changes, DrainStatus, DrainWish, Existing, NodeCounts, NodeStatus, OwnStatus, PageStat, PoolStatus, RegionStat,
-    Request, Which,
+    Answer, Changes, DrainStatus, DrainWish, Existing, KeeperChange, NodeCounts, NodeStatus, OwnStatus, PageStat, PoolStatus,
+    RegionStat, Request, Which,
 };
 use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::look::{Look, Seen};
@@ -219,11 +219,13 @@ impl Pool {
         }
     }
 
-    /// Gives a keeper's place to another disk, because its disk is lost. The keeper then starts with an empty one.
+    /// Adds a keeper, removes one, or gives its place to another disk, because its disk is lost. It is done when the next list of keepers has
+    /// its coordinator, a second or two later.
     ///
-    /// **Errors**: [`Error::BadSetting`] where no keeper has that address or it still answers, and for a user that may not.
-    pub fn replace_keeper(&self, address: &str) -> Result<()> {
-        match self.shared.ask(&Request::ReplaceKeeper { address: address.to_owned() })? {
+    /// **Errors**: [`Error::BadSetting`] where the keeper, the node or a majority of the next list is not reached. The same while another
+    /// change is under way, and for a user that may not.
+    pub fn change_keepers(&self, address: &str, change: KeeperChange) -> Result<()> {
+        match self.shared.ask(&Request::Keepers { address: address.to_owned(), change })? {
             Answer::Ok => Ok(()),
             other => Err(self.nonsense(&other)),
         }

@@ -230,10 +230,10 @@ impl ControlLoop {
                 Err(_) => Err(nonsense("hellos of another length")),
             })),
             // The answers name regions of all users.
-            Request::Drain { .. } | Request::Rebalance(_) | Request::ReplaceKeeper { .. } if !operates(&client.user) => {
+            Request::Drain { .. } | Request::Rebalance(_) | Request::Keepers { .. } if !operates(&client.user) => {
                 let reason = "root and the user that runs this host's node may do that".to_owned();
                 let (key, value) =
-                    ("a drain, a rebalancing or another disk of a keeper".to_owned(), format!("of user {}", client.user.uid));
+                    ("a drain, a rebalancing or a change of the keepers".to_owned(), format!("of user {}", client.user.uid));
                 Some(plain(Err(Error::BadSetting { key, value, reason })))
             }
             Request::Reserve { .. } => Some(plain(Err(nonsense("what a node alone asks")))),

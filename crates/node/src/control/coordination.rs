@@ -5,7 +5,8 @@ use crate::control_link::ControlLink;
 use crate::keepers::SharedEngine;
 use crate::notices::ToService;
 use hanare_fabric::LinkError;
-use hanare_protocol::coordinator::{Commits, Coordinator, KeeperDisks, Output, Peer, Settings, WaitingOutputs};
+use hanare_protocol::coordinator::{Commits, Coordinator, Output, Peer, Settings, WaitingOutputs};
+use hanare_protocol::keeper_list::KnownKeepers;
 use hanare_protocol::wire::control::{FromNode, ToNode};
 use hanare_protocol::{Error, Result};
 use rustix::event::epoll::EventFlags;
@@ -82,7 +83,7 @@ impl Coordination {
     }
 
     /// The keepers of its pool, as they are now.
-    pub fn set_keepers(&mut self, keepers: KeeperDisks) {
+    pub fn set_keepers(&mut self, keepers: KnownKeepers) {
         self.machine.set_keepers(keepers);
     }
 

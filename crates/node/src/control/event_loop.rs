@@ -26,7 +26,7 @@ use hanare_protocol::id::{ClientId, Epoch, NodeId, User};
 use hanare_protocol::limits::{ANSWER_MS, KEY_LOOK_MS};
 use hanare_protocol::member::{Member, Output, Phase};
 use hanare_protocol::queue::allowance::SpillQuestion;
-use hanare_protocol::wire::control::{FromNode, Memory, Request};
+use hanare_protocol::wire::control::{FromNode, Memory, Request, ToNode};
 use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::{Error, Result};
 use host::HostMemory;
@@ -200,7 +200,7 @@ impl ControlLoop {
         self.tell_memory();
         if self.coordination.is_some() {
             self.member.connected(self.now_ms());
-        } else if self.reigns.is_some() || self.home.as_ref().is_some_and(|home| !home.keepers().is_empty()) {
+        } else if self.reigns.is_some() || self.home.as_ref().is_some_and(CoordinatorLink::has_keepers) {
             // Programs may take it for the home that it was before it began again.
             self.service.notify(ToService::PoolHome(false));
         }
@@ -260,6 +260,7 @@ impl ControlLoop {
             for action in self.coordinate()? {
                 is_idle = false;
                 match action {
+                    CoordinatorAction::Own(ToNode::Keepers(list)) => self.learn_keepers(&list),
                     CoordinatorAction::Own(message) => self.member.handle(self.now_ms(), message),
                     CoordinatorAction::Tell(notice) => self.service.notify(notice),
                 }
@@ -329,7 +330,7 @@ impl ControlLoop {
         }
     }
 
-    fn tell_coordinator(&mut self, message: FromNode) {
+    pub(super) fn tell_coordinator(&mut self, message: FromNode) {
         let now_ms = self.now_ms();
         if let Some(coordination) = &mut self.coordination {
             return coordination.on_own_message(now_ms, message);
@@ -352,6 +353,7 @@ impl ControlLoop {
     /// The node is a member: clients may come.
     fn joined(&mut self, node: NodeId, epoch: Epoch) {
         tracing::info!("this is {node} in {epoch}");
+        self.ask_for_keepers();
         if let Some(keeper) = &self.keeper {
             keeper.on_joined();
         }
@@ -373,7 +375,7 @@ impl ControlLoop {
 
     fn refused(&mut self, error: Error) {
         // A keeper that was killed may be back before the next coordinator knows that it was.
-        if self.ready.is_some() && self.reigns.is_some() && self.now_ms() < ANSWER_MS {
+        if self.ready.is_some() && self.is_keeper() && self.now_ms() < ANSWER_MS {
             return tracing::warn!("{error}");
         }
         self.fail_start(error);
@@ -459,7 +461,7 @@ impl ControlLoop {
                 ToControl::Dialed(outcome) => self.dialed(outcome),
                 ToControl::NamesLapsed => self.names_lapsed(),
                 ToControl::KeeperCame(greeted) => self.keeper_came(greeted),
-                ToControl::KeeperDialed(number, outcome) => self.keeper_dialed(number, outcome),
+                ToControl::KeeperDialed(address, outcome) => self.keeper_dialed(&address, outcome),
                 ToControl::Recall { client, number } => self.recall_lock(client, number),
                 ToControl::Spills => self.ask_for_spills(),
                 ToControl::Stop => self.stopping = true,

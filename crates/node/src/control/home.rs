@@ -7,6 +7,7 @@ use crate::notice_queue::NoticeQueue;
 use crate::notices::ToControl;
 use crate::proving;
 use hanare_fabric::tcp::{self, Keys};
+use hanare_protocol::limits::KEEPER_ADDRESS_LEN_MAX;
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
 use rustix::event::epoll::EventFlags;
@@ -28,6 +29,7 @@ const KEEPER_BOUND: Duration = Duration::from_secs(1);
 pub(crate) struct CoordinatorLink {
     /// The coordinator's address, or those of all keepers.
     addresses: Vec<String>,
+    has_keepers: bool,
     /// The one to go to.
     address: String,
     keys: Keys,
@@ -42,12 +44,36 @@ pub(crate) struct CoordinatorLink {
 }
 
 impl CoordinatorLink {
-    /// A link that is not there yet, to one of the addresses.
-    pub fn new(addresses: Vec<String>, keys: Keys, bound: Duration, notices: Arc<NoticeQueue<ToControl>>) -> CoordinatorLink {
+    /// A link that is not there yet, to one of the addresses: those of keepers, or that of the one coordinator.
+    pub fn new(
+        (addresses, has_keepers): (Vec<String>, bool),
+        keys: Keys,
+        bound: Duration,
+        notices: Arc<NoticeQueue<ToControl>>,
+    ) -> CoordinatorLink {
         let address = addresses.first().cloned().unwrap_or_default();
-        let bound = if addresses.len() > 1 { bound.min(KEEPER_BOUND) } else { bound };
+        let bound = if has_keepers { bound.min(KEEPER_BOUND) } else { bound };
         let (link, interest, is_dialing, dial_at_ms, heard_ms) = (None, EventFlags::IN, false, 0, 0);
-        CoordinatorLink { addresses, address, keys, bound, notices, link, interest, is_dialing, dial_at_ms, heard_ms }
+        CoordinatorLink {
+            addresses,
+            has_keepers,
+            address,
+            keys,
+            bound,
+            notices,
+            link,
+            interest,
+            is_dialing,
+            dial_at_ms,
+            heard_ms,
+        }
+    }
+
+    /// The keepers are others from here on. The link that is there stays.
+    pub fn set_addresses(&mut self, addresses: Vec<String>) {
+        if self.has_keepers && !addresses.is_empty() {
+            self.addresses = addresses;
+        }
     }
 
     pub fn address(&self) -> &str {
@@ -59,9 +85,14 @@ impl CoordinatorLink {
         self.addresses.join(", ")
     }
 
-    /// The keepers' addresses, if it was given several.
+    /// True where several keepers may be the coordinator.
+    pub fn has_keepers(&self) -> bool {
+        self.has_keepers
+    }
+
+    /// The keepers' addresses, if there are any.
     pub fn keepers(&self) -> &[String] {
-        if self.addresses.len() > 1 { &self.addresses } else { &[] }
+        if self.has_keepers { &self.addresses } else { &[] }
     }
 
     /// Begins to connect, if that is due.
@@ -103,7 +134,7 @@ impl CoordinatorLink {
 
     /// True if one of several keepers has not said anything for long: another may lead.
     pub fn is_silent(&self, now_ms: u64) -> bool {
-        self.addresses.len() > 1 && self.link.is_some() && now_ms.saturating_sub(self.heard_ms) > SILENT_MS
+        self.has_keepers && self.link.is_some() && now_ms.saturating_sub(self.heard_ms) > SILENT_MS
     }
 
     /// The link ended.
@@ -122,9 +153,9 @@ impl CoordinatorLink {
         }
     }
 
-    /// The next try goes there, where it is one of the addresses. A moment passes, because a keeper may not know yet that another died.
+    /// The next try goes there. A keeper says so, which may know a later list. A moment passes, because it may not know yet that another died.
     pub fn go_to(&mut self, now_ms: u64, address: &str) {
-        if self.addresses.iter().any(|known| known == address) {
+        if self.has_keepers && address.len() <= KEEPER_ADDRESS_LEN_MAX {
             (self.address, self.dial_at_ms) = (address.to_owned(), now_ms + GO_ON_MS);
         }
     }

@@ -28,6 +28,6 @@ impl Reigns {
 
     /// True if a batch of its reign is not decided yet.
     pub(super) fn waits(&self) -> bool {
-        self.keepers.engine().is_some_and(|engine| !engine.lock().is_settled())
+        !self.keepers.engine().lock().is_settled()
     }
 }

@@ -9,6 +9,7 @@ use crate::notices::ToService;
 use hanare_fabric::tcp::Greeted;
 use hanare_protocol::Result;
 use hanare_protocol::coordinator::Reign;
+use hanare_protocol::keeper_list::KeeperList;
 use hanare_protocol::limits::{KEEPER_CALLER_COUNT_MAX, LEASE_MS};
 use hanare_protocol::member::Phase;
 use hanare_protocol::wire::control::{FromNode, KeeperStatus, OwnStatus, ToNode};
@@ -26,7 +27,7 @@ impl ControlLoop {
         }
         if let Some(coordination) = &mut self.coordination {
             if is_tick {
-                coordination.set_keepers(reigns.keepers.disks());
+                coordination.set_keepers(reigns.keepers.known());
             }
             return;
         }
@@ -55,6 +56,10 @@ impl ControlLoop {
         }
         let mut failed = Vec::new();
         let has_read = self.reigns.as_mut().is_some_and(|reigns| reigns.keepers.turn(&mut failed));
+        let news = self.reigns.as_mut().and_then(|reigns| reigns.keepers.take_news());
+        if let (Some(addresses), Some(home)) = (news, &mut self.home) {
+            home.set_addresses(addresses);
+        }
         for (key, reason) in failed {
             self.close_keeper_link(key, &reason);
         }
@@ -64,10 +69,10 @@ impl ControlLoop {
     fn begin_reign(&mut self, now_ms: u64, reign: Reign) {
         self.lose_home("this keeper leads");
         let Some(reigns) = &mut self.reigns else { return };
-        let Some(engine) = reigns.keepers.engine() else { return };
-        tracing::warn!("this keeper leads from here on (term {})", reign.term);
-        let mut coordination = Coordination::begin_reign(reigns.settings.clone(), engine.clone(), now_ms);
-        coordination.set_keepers(reigns.keepers.disks());
+        tracing::warn!("this keeper leads from here on (edition {}, term {})", reign.edition, reign.term >> 32);
+        let engine = reigns.keepers.engine().clone();
+        let mut coordination = Coordination::begin_reign(reigns.settings.clone(), engine, now_ms);
+        coordination.set_keepers(reigns.keepers.known());
         // Before the first reign of all nobody was home.
         let pause_ms = if coordination.began_again() { LEASE_MS } else { 0 };
         (reigns.reign, reigns.names_at_ms) = (Some(reign), Some(now_ms.saturating_add(pause_ms)));
@@ -112,7 +117,9 @@ impl ControlLoop {
     /// A node wants a coordinator, and this keeper is none.
     pub(super) fn send_caller_on(&mut self, key: u64, link: ControlLink) {
         let leader = self.reigns.as_ref().and_then(|reigns| reigns.keepers.leader());
-        self.send_elsewhere(key, link, leader);
+        // A node that is no keeper any more still knows where it went.
+        let home = self.home.as_ref().filter(|_| self.member.phase() == Phase::Member && !self.is_keeper());
+        self.send_elsewhere(key, link, leader.or(home.map(|home| home.address().to_owned())));
     }
 
     fn send_elsewhere(&mut self, key: u64, mut link: ControlLink, leader: Option<String>) {
@@ -148,15 +155,42 @@ impl ControlLoop {
 
     fn close_keeper_link(&mut self, key: u64, reason: &str) {
         if let Some(link) = self.reigns.as_mut().and_then(|reigns| reigns.keepers.close(key)) {
-            tracing::warn!("the connection with keeper {} ended: {reason}", link.link.peer());
+            if !reason.is_empty() {
+                tracing::warn!("the connection with keeper {} ended: {reason}", link.link.peer());
+            }
             self.unwatch(link.link.event());
+        }
+    }
+
+    /// True at a keeper, and at one that waits for the others at their first start.
+    pub(super) fn is_keeper(&self) -> bool {
+        self.reigns.as_ref().is_some_and(|reigns| reigns.keepers.is_keeper())
+    }
+
+    /// Says that this member can be a keeper, or not, and asks which nodes are.
+    pub(super) fn ask_for_keepers(&mut self) {
+        let disk = self.reigns.as_ref().map(|reigns| reigns.keepers.disk());
+        if disk.is_some() || self.home.as_ref().is_some_and(CoordinatorLink::has_keepers) {
+            self.tell_coordinator(FromNode::Keeper { disk });
+        }
+    }
+
+    /// The coordinator says which nodes are keepers.
+    pub(super) fn learn_keepers(&mut self, list: &KeeperList) {
+        let mut addresses = list.addresses();
+        if let Some(reigns) = &mut self.reigns {
+            reigns.keepers.learn(list);
+            addresses.retain(|address| address != reigns.keepers.address());
+        }
+        if let Some(home) = &mut self.home {
+            home.set_addresses(addresses);
         }
     }
 
     /// The keepers of the pool, if there are several, as far as this node knows.
     pub(super) fn keeper_status(&self, status: &OwnStatus) -> Vec<KeeperStatus> {
-        if let Some(reigns) = &self.reigns {
-            return reigns.keepers.status();
+        if let Some(keepers) = self.reigns.as_ref().and_then(|reigns| reigns.keepers.status()) {
+            return keepers;
         }
         let named = self.home.as_ref().map_or(&[][..], CoordinatorLink::keepers);
         let leads = |address: &String| status.own.alive && status.coordinator.address == *address;
@@ -173,10 +207,10 @@ impl ControlLoop {
     }
 
     /// A try to reach a keeper ended.
-    pub(super) fn keeper_dialed(&mut self, number: u64, outcome: Result<Greeted>) {
+    pub(super) fn keeper_dialed(&mut self, address: &str, outcome: Result<Greeted>) {
         let (now_ms, key) = (self.now_ms(), self.next_key());
         let Some(reigns) = &mut self.reigns else { return };
-        if reigns.keepers.dialed(now_ms, number, key, outcome) {
+        if reigns.keepers.dialed(now_ms, address, key, outcome) {
             self.watch_keeper(key);
         }
     }

@@ -2,13 +2,17 @@
 //!
 //! OmniPaxos elects a leader and orders entries; it has no clock, socket or file. Its leader's connection to a majority is checked by
 //! heartbeats. A wrong message may make it panic. Then it begins again from the store, as after the keeper's death.
+//!
+//! Each edition of the list of keepers has a log and elections of its own. One ends by a batch that counts and has the next list. A keeper
+//! that reads it begins the next edition, where it is in that list. One that was away gets the [`Base`] of another keeper.
 
-use super::entry::{LogEntry, lost_disks};
-use super::store::SharedStore;
+use super::entry::LogEntry;
+use super::store::{Base, SharedStore};
 use hanare_memory::vital;
 use hanare_protocol::Result;
 pub(crate) use hanare_protocol::coordinator::Rule;
 use hanare_protocol::coordinator::{BatchNumber, History, LeaderRounds, OwnReign, Record, Reign};
+use hanare_protocol::keeper_list::KeeperList;
 use hanare_protocol::limits::KEEPER_ENTRY_COUNT_MAX;
 use omnipaxos::ballot_leader_election::Ballot;
 use omnipaxos::messages::Message;
@@ -47,19 +51,24 @@ pub(crate) struct AskedRound {
 
 /// The engine, with what this keeper read.
 pub(crate) struct Engine {
-    paxos: OmniPaxos<LogEntry, SharedStore>,
+    /// Present while this keeper takes part.
+    paxos: Option<OmniPaxos<LogEntry, SharedStore>>,
     store: SharedStore,
+    edition: u32,
     me: u64,
-    keepers: u64,
+    keepers: BTreeSet<u64>,
     history: History,
     /// Number of entries that were read.
     read: usize,
-    /// Disks that are lost, by what was read.
-    lost_disks: BTreeSet<u128>,
+    /// The list that ended this edition, once it was read.
+    next: Option<KeeperList>,
     ours: Option<OwnReign>,
     rounds: LeaderRounds,
-    /// Reigns that this process began.
+    /// The process's life, and the reigns that it began.
+    life: u64,
     turns: u64,
+    /// Priority in elections: one that led before goes on, so that names stay where they are.
+    priority: u32,
     /// When each other keeper was heard last.
     heard_ms: BTreeMap<u64, u64>,
     /// The file cannot be written.
@@ -67,36 +76,106 @@ pub(crate) struct Engine {
     now_ms: u64,
 }
 
-fn begin(store: &SharedStore, me: u64, keepers: u64) -> OmniPaxos<LogEntry, SharedStore> {
-    let cluster = ClusterConfig { configuration_id: 1, nodes: (1..=keepers).collect(), flexible_quorum: None };
-    let server = ServerConfig {
-        pid: me,
-        election_tick_timeout: ELECTION_TICKS,
-        resend_message_tick_timeout: RESEND_TICKS,
-        ..ServerConfig::default()
-    };
-    let config = OmniPaxosConfig { cluster_config: cluster, server_config: server };
-    config.build(store.clone()).expect("numbers of keepers are from 1 to their count")
+/// The rank of a ballot of an edition: later ones of that edition are greater.
+fn term(ballot: Ballot) -> u64 {
+    u64::from(ballot.n) << 32 | u64::from(ballot.priority)
 }
 
 impl Engine {
-    /// Keeper number `me` of `keepers`, with the contents of its store.
-    pub fn new(store: SharedStore, me: u64, keepers: u64, now_ms: u64) -> Engine {
-        let paxos = begin(&store, me, keepers);
-        let (history, heard_ms, lost_disks, rounds) = Default::default();
-        let (read, ours, turns, is_failing) = (0, None, 0, false);
-        Engine { paxos, store, me, keepers, history, read, lost_disks, ours, rounds, turns, heard_ms, is_failing, now_ms }
+    /// The keeper with that store. It takes part where it is in the store's list.
+    pub fn new(store: SharedStore, now_ms: u64) -> Engine {
+        let life = store.lock().identity().lives;
+        let (history, heard_ms, keepers, rounds) = Default::default();
+        let (paxos, edition, me, read, next, ours) = (None, 0, 0, 0, None, None);
+        let (turns, priority, is_failing) = (0, 0, false);
+        let mut engine = Engine {
+            paxos,
+            store,
+            edition,
+            me,
+            keepers,
+            history,
+            read,
+            next,
+            ours,
+            rounds,
+            life,
+            turns,
+            priority,
+            heard_ms,
+            is_failing,
+            now_ms,
+        };
+        engine.begin_edition();
+        engine
+    }
+
+    /// Begins the edition of the store, where this keeper takes part in it.
+    fn begin_edition(&mut self) {
+        let identity = self.store.lock().identity().clone();
+        let (me, numbers) = (identity.number().unwrap_or(0), identity.list.numbers());
+        (self.edition, self.me, self.keepers) = (identity.held(), me, numbers.collect());
+        (self.history, self.read, self.next, self.ours) = (History::default(), 0, None, None);
+        self.rounds.cancel();
+        self.heard_ms.clear();
+        self.paxos = None;
+        self.begin();
+    }
+
+    fn begin(&mut self) {
+        if !self.keepers.contains(&self.me) {
+            return;
+        }
+        let nodes = self.keepers.iter().copied().collect();
+        let cluster = ClusterConfig { configuration_id: self.edition, nodes, flexible_quorum: None };
+        let server = ServerConfig {
+            pid: self.me,
+            election_tick_timeout: ELECTION_TICKS,
+            resend_message_tick_timeout: RESEND_TICKS,
+            leader_priority: self.priority,
+            ..ServerConfig::default()
+        };
+        let config = OmniPaxosConfig { cluster_config: cluster, server_config: server };
+        self.paxos = Some(config.build(self.store.clone()).expect("a sound list has two numbers or more, from 1"));
+    }
+
+    /// Begins the next edition, if this one has ended. Returns true if so.
+    pub fn enter_next(&mut self) -> bool {
+        let Some(list) = self.next.take() else { return false };
+        let base = Base::begin(list, self.history.clone());
+        self.enter(base)
+    }
+
+    /// Begins a later edition, whose base another keeper gave. Returns false where it is none that can follow.
+    pub fn enter(&mut self, base: Base) -> bool {
+        let led = self.ballot().is_some();
+        if !self.store.lock().enter(base) {
+            return false;
+        }
+        self.priority = u32::from(led);
+        self.begin_edition();
+        true
+    }
+
+    /// True if this keeper takes part in its edition.
+    pub fn takes_part(&self) -> bool {
+        self.paxos.is_some()
+    }
+
+    #[cfg(test)]
+    pub fn edition(&self) -> u32 {
+        self.edition
     }
 
     /// Runs the engine; after a panic in it, it begins again from the store.
     fn run<T>(&mut self, work: impl FnOnce(&mut OmniPaxos<LogEntry, SharedStore>) -> T) -> Option<T> {
-        let paxos = &mut self.paxos;
+        let paxos = self.paxos.as_mut()?;
         match vital::caught(|| work(paxos)) {
             Ok(done) => Some(done),
             Err(panic) => {
                 tracing::error!("the keeper's engine begins again from its file: {panic}");
                 self.ours = None;
-                self.paxos = begin(&self.store, self.me, self.keepers);
+                self.begin();
                 None
             }
         }
@@ -110,16 +189,23 @@ impl Engine {
 
     /// A message of that keeper. Returns false where it cannot be one.
     pub fn receive(&mut self, from: u64, message: KeeperMessage) -> bool {
-        if message.get_sender() != from || message.get_receiver() != self.me || !is_of(&message, self.keepers) {
+        if message.get_sender() != from || message.get_receiver() != self.me || !self.is_sound(&message) {
             return false;
         }
-        self.heard_ms.insert(from, self.now_ms);
+        self.heard(from);
         self.run(|paxos| paxos.handle_incoming(message)).is_some()
+    }
+
+    /// Notes that a keeper was heard of.
+    pub fn heard(&mut self, from: u64) {
+        self.heard_ms.insert(from, self.now_ms);
     }
 
     /// Messages to or from that keeper may have been lost.
     pub fn reconnected(&mut self, keeper: u64) {
-        self.run(|paxos| paxos.reconnected(keeper));
+        if self.keepers.contains(&keeper) {
+            self.run(|paxos| paxos.reconnected(keeper));
+        }
     }
 
     /// Writes down what the messages say, and returns them. None leave while the file cannot be written.
@@ -138,15 +224,16 @@ impl Engine {
 
     /// Reads what is decided. Returns true if there was something.
     pub fn read_decided(&mut self) -> bool {
-        if self.is_failing || self.paxos.get_decided_idx() <= self.read {
+        let decided = self.paxos.as_ref().map_or(0, OmniPaxos::get_decided_idx);
+        if self.is_failing || self.next.is_some() || decided <= self.read {
             return false;
         }
         let from = self.read;
         let entries = self.run(|paxos| paxos.read_decided_suffix(from)).flatten().unwrap_or_default();
         let has_read = !entries.is_empty();
         entries.into_iter().for_each(|entry| self.read_entry(entry));
-        let (read, compacted) = (self.read, self.paxos.get_compacted_idx());
-        if read.saturating_sub(compacted) >= SNAPSHOT_COUNT {
+        let (read, compacted) = (self.read, self.paxos.as_ref().map_or(0, OmniPaxos::get_compacted_idx));
+        if self.next.is_none() && read.saturating_sub(compacted) >= SNAPSHOT_COUNT {
             let _ = self.run(|paxos| paxos.snapshot(Some(read), true));
         }
         has_read
@@ -157,7 +244,11 @@ impl Engine {
             Read::Decided(LogEntry(batch)) => {
                 self.read = self.read.saturating_add(1);
                 let counts = self.history.read(&batch);
-                self.lost_disks.extend(lost_disks(&batch.records));
+                self.next = self.history.next_keepers(self.edition).cloned();
+                if self.next.is_some() {
+                    // No batch counts behind it. The next edition's leader answers.
+                    self.ours = None;
+                }
                 if let Some(ours) = self.ours.as_mut().filter(|_| counts) {
                     ours.on_decided(&batch, self.rounds.proved(), self.now_ms);
                 }
@@ -165,7 +256,7 @@ impl Engine {
             Read::Snapshotted(snapshot) if snapshot.trimmed_idx > self.read => {
                 self.read = snapshot.trimmed_idx;
                 self.history = snapshot.snapshot.history();
-                self.lost_disks.extend(lost_disks(self.history.records()));
+                self.next = self.history.next_keepers(self.edition).cloned();
             }
             Read::Snapshotted(_) | Read::Undecided(_) | Read::Trimmed(_) | Read::StopSign(..) => {}
         }
@@ -173,12 +264,16 @@ impl Engine {
 
     /// The keeper that leads, as far as this one knows.
     pub fn leader(&self) -> Option<u64> {
-        self.paxos.get_current_leader().map(|(keeper, _)| keeper).filter(|keeper| *keeper == self.me || self.hears(*keeper))
+        self.elected().filter(|keeper| *keeper == self.me || self.hears(*keeper))
     }
 
     /// True if the engine takes that keeper for its leader.
     pub fn is_led_by(&self, keeper: u64) -> bool {
-        self.paxos.get_current_leader().is_some_and(|(leader, _)| leader == keeper)
+        self.elected() == Some(keeper)
+    }
+
+    fn elected(&self) -> Option<u64> {
+        self.paxos.as_ref()?.get_current_leader().map(|(keeper, _)| keeper)
     }
 
     /// True if that keeper was heard of lately.
@@ -188,28 +283,30 @@ impl Engine {
 
     /// True if this keeper and those that it hears of are a majority.
     fn has_majority(&self) -> bool {
-        let heard = (1..=self.keepers).filter(|keeper| *keeper == self.me || self.hears(*keeper)).count() as u64;
-        heard > self.keepers / 2
+        let heard = self.keepers.iter().filter(|keeper| **keeper == self.me || self.hears(**keeper)).count();
+        heard > self.keepers.len() / 2
     }
 
     /// Ballot under which it may append, if there is one.
     fn ballot(&self) -> Option<Ballot> {
-        let leads = self.paxos.get_current_leader() == Some((self.me, true));
-        leads.then(|| self.paxos.get_promise())
+        let paxos = self.paxos.as_ref()?;
+        (paxos.get_current_leader() == Some((self.me, true))).then(|| paxos.get_promise())
     }
 
     /// Begins and ends its reign as the engine's leader changes. Returns its part.
     pub fn rule(&mut self) -> Rule {
         let ballot = self.ballot();
         if let Some(ours) = &self.ours {
-            let is_led = ballot.is_some_and(|ballot| u64::from(ballot.n) == ours.reign().term);
+            let is_led = ballot.is_some_and(|ballot| term(ballot) == ours.reign().term);
             if !is_led || ours.is_over(self.history.reign(), self.now_ms) {
                 self.ours = None;
             }
         }
-        if let Some(ballot) = ballot.filter(|_| self.ours.is_none() && self.has_majority() && !self.is_failing) {
+        let may_begin = self.ours.is_none() && self.next.is_none() && self.has_majority() && !self.is_failing;
+        if let Some(ballot) = ballot.filter(|_| may_begin) {
             self.turns = self.turns.saturating_add(1);
-            let reign = Reign { term: ballot.n.into(), keeper: self.me, turn: self.turns };
+            let (edition, keeper, life, turn) = (self.edition, self.me, self.life, self.turns);
+            let reign = Reign { edition, term: term(ballot), keeper, life, turn };
             self.rounds.cancel();
             let (ours, first) = OwnReign::begin(reign, self.now_ms);
             self.ours = Some(ours);
@@ -248,15 +345,16 @@ impl Engine {
 
     /// A keeper that leads asks if this one has promised anything to a later leader. Returns true if not.
     pub fn answer_round(&mut self, from: u64, asked: AskedRound) -> bool {
-        self.heard_ms.insert(from, self.now_ms);
-        asked.ballot.pid == from && self.paxos.get_promise() <= asked.ballot
+        self.heard(from);
+        let is_of_ours = asked.ballot.pid == from && asked.ballot.config_id == self.edition;
+        is_of_ours && self.paxos.as_ref().is_some_and(|paxos| paxos.get_promise() <= asked.ballot)
     }
 
     /// A keeper had promised nothing to a later leader, when this one asked. A process before this one asked by another ballot.
     pub fn on_no_other(&mut self, from: u64, asked: AskedRound) {
-        self.heard_ms.insert(from, self.now_ms);
+        self.heard(from);
         if self.ballot() == Some(asked.ballot) {
-            self.rounds.on_no_other(from, asked.number, self.keepers);
+            self.rounds.on_no_other(from, asked.number, self.keepers.len() as u64);
         }
         if let Some(ours) = &mut self.ours {
             ours.settle(self.rounds.proved(), self.now_ms);
@@ -268,39 +366,39 @@ impl Engine {
         self.history.records()
     }
 
-    /// Disks of keepers that are lost.
-    pub fn lost_disks(&self) -> &BTreeSet<u128> {
-        &self.lost_disks
-    }
-
     /// True if its file cannot be written.
     pub fn is_failing(&self) -> bool {
         self.is_failing
     }
-}
 
-/// True if the message names no keeper that there is not: the engine would look for its place in tables.
-fn is_of(message: &KeeperMessage, keepers: u64) -> bool {
-    let is_known = |ballot: &Ballot| ballot.pid <= keepers && ballot.config_id <= 1;
-    let is_sound = |sync: &LogSync<LogEntry>| sync.stopsign.is_none() && sync.sync_idx <= KEEPER_ENTRY_COUNT_MAX;
-    match message {
-        Message::BLE(message) => match &message.msg {
-            HeartbeatMsg::Request(_) => true,
-            HeartbeatMsg::Reply(reply) => is_known(&reply.ballot) && is_known(&reply.leader),
-        },
-        Message::SequencePaxos(message) => match &message.msg {
-            PaxosMsg::PrepareReq(it) => is_known(&it.n),
-            PaxosMsg::Prepare(it) => is_known(&it.n) && is_known(&it.n_accepted) && it.n.pid == message.from,
-            PaxosMsg::Promise(it) => is_known(&it.n) && is_known(&it.n_accepted) && it.log_sync.as_ref().is_none_or(is_sound),
-            PaxosMsg::AcceptSync(it) => is_known(&it.n) && it.n.pid == message.from && is_sound(&it.log_sync),
-            PaxosMsg::AcceptDecide(it) => is_known(&it.n) && it.n.pid == message.from,
-            PaxosMsg::Accepted(it) => is_known(&it.n),
-            PaxosMsg::NotAccepted(it) => is_known(&it.n),
-            PaxosMsg::Decide(it) => is_known(&it.n) && it.n.pid == message.from,
-            PaxosMsg::ProposalForward(_) => true,
-            // Keepers compact by themselves, and their number does not change.
-            PaxosMsg::Compaction(_) | PaxosMsg::AcceptStopSign(_) | PaxosMsg::ForwardStopSign(_) => false,
-        },
+    /// True if the message is of this edition and of its keepers: the engine would look for others in tables.
+    fn is_sound(&self, message: &KeeperMessage) -> bool {
+        let is_known = |ballot: &Ballot| {
+            *ballot == Ballot::default() || (self.keepers.contains(&ballot.pid) && ballot.config_id == self.edition)
+        };
+        let is_sync = |sync: &LogSync<LogEntry>| sync.stopsign.is_none() && sync.sync_idx <= KEEPER_ENTRY_COUNT_MAX;
+        if !self.keepers.contains(&message.get_sender()) {
+            return false;
+        }
+        match message {
+            Message::BLE(message) => match &message.msg {
+                HeartbeatMsg::Request(_) => true,
+                HeartbeatMsg::Reply(reply) => is_known(&reply.ballot) && is_known(&reply.leader),
+            },
+            Message::SequencePaxos(message) => match &message.msg {
+                PaxosMsg::PrepareReq(it) => is_known(&it.n),
+                PaxosMsg::Prepare(it) => is_known(&it.n) && is_known(&it.n_accepted) && it.n.pid == message.from,
+                PaxosMsg::Promise(it) => is_known(&it.n) && is_known(&it.n_accepted) && it.log_sync.as_ref().is_none_or(is_sync),
+                PaxosMsg::AcceptSync(it) => is_known(&it.n) && it.n.pid == message.from && is_sync(&it.log_sync),
+                PaxosMsg::AcceptDecide(it) => is_known(&it.n) && it.n.pid == message.from,
+                PaxosMsg::Accepted(it) => is_known(&it.n),
+                PaxosMsg::NotAccepted(it) => is_known(&it.n),
+                PaxosMsg::Decide(it) => is_known(&it.n) && it.n.pid == message.from,
+                PaxosMsg::ProposalForward(_) => true,
+                // Keepers compact by themselves, and an edition ends by an entry.
+                PaxosMsg::Compaction(_) | PaxosMsg::AcceptStopSign(_) | PaxosMsg::ForwardStopSign(_) => false,
+            },
+        }
     }
 }
 

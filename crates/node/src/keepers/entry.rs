@@ -1,6 +1,6 @@
 //! Entries of the common log, and what stands for those that it no longer has.
 
-use hanare_protocol::coordinator::{Batch, History, Record};
+use hanare_protocol::coordinator::{Batch, History};
 use omnipaxos::storage::{Entry, Snapshot};
 use serde::{Deserialize, Serialize};
 
@@ -12,12 +12,8 @@ impl Entry for LogEntry {
     type Snapshot = LogSnapshot;
 }
 
-/// Disks that are lost by these records.
-pub(super) fn lost_disks(records: &[Record]) -> impl Iterator<Item = u128> {
-    records.iter().filter_map(|record| if let Record::DiskReplaced { disk } = record { Some(*disk) } else { None })
-}
-
-/// A snapshot of the log: the history of the first entries, and entries behind those, as they were put together. Of entries in the middle of
+/// A snapshot of the log: the history of the first entries, and entries behind those, as they were put together. The first entry of each
+/// edition's log stands for the edition's base, and is in a snapshot from the beginning. Of entries in the middle of
 /// the log nobody can say which count. They stay as they are until all before them are there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LogSnapshot {
@@ -28,6 +24,11 @@ pub(crate) struct LogSnapshot {
 }
 
 impl LogSnapshot {
+    /// The first `read` entries of a log, by what they mean.
+    pub fn read(history: History, read: usize) -> LogSnapshot {
+        LogSnapshot { history, read, parts: Vec::new() }
+    }
+
     /// Number of entries that it stands for.
     pub fn count(&self) -> usize {
         self.parts.iter().fold(self.read, |count, part| count.saturating_add(part.len()))
@@ -56,6 +57,11 @@ impl LogSnapshot {
     /// The history of a snapshot from the log's begin.
     pub fn history(self) -> History {
         self.folded().history
+    }
+
+    /// The history of a snapshot that is folded.
+    pub fn as_history(&self) -> &History {
+        &self.history
     }
 }
 

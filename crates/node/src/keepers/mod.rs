@@ -5,17 +5,19 @@
 //! | `entry` | entries of the common log, and snapshots of it |
 //! | `store` | a keeper's file |
 //! | `engine` | the engine by which they agree, and what this one read |
-//! | `message` | what they say to each other |
-//! | `links` | their connections |
+//! | `message`, `pieces` | what they say to each other; long messages in pieces |
+//! | `links`, `meeting` | their connections; who meets whom, and who is behind |
 //!
-//! An operator names them; each has the same list. A keeper's number is its place in the list, sorted. At their first start all keepers tell
-//! each other the names of their disks, and write them down. From there on a keeper with another disk takes no part: it does not know what
-//! it promised.
+//! An operator names the first of them. At their first start all tell the first one the names of their disks. That one begins edition 1 of
+//! the list, and the others get it from there. From there on a keeper with another disk takes no part: it does not know what it promised. An
+//! operator may give its seat to the other disk, and change the list (`protocol/src/coordinator/keeper_changes.rs`).
 
 mod engine;
 mod entry;
 mod links;
+mod meeting;
 mod message;
+mod pieces;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -23,24 +25,48 @@ mod tests;
 pub(crate) use engine::{Rule, SharedEngine};
 pub(crate) use links::Keepers;
 
+use hanare_protocol::limits::KEEPER_COUNT_MAX;
 use hanare_protocol::{Error, Result};
+use store::Identity;
 
-/// Numbers of keepers that go on when a minority is lost.
+/// Numbers of keepers at a first start: they go on when a minority is lost, and each further one counts.
 const COUNTS: [usize; 2] = [3, 5];
 
-/// The list in order, if it can be one.
+/// The list in order, if it can name keepers of a pool.
 ///
 /// **Errors**: [`Error::BadSetting`].
 pub(crate) fn sorted(keepers: &[String]) -> Result<Vec<String>> {
     let mut sorted = keepers.to_vec();
     sorted.sort();
     sorted.dedup();
-    if COUNTS.contains(&sorted.len()) && sorted.len() == keepers.len() {
+    if (1..=KEEPER_COUNT_MAX).contains(&sorted.len()) && sorted.len() == keepers.len() {
         return Ok(sorted);
     }
     Err(Error::BadSetting {
         key: "--keepers".to_owned(),
         value: keepers.join(","),
-        reason: "name 3 keepers or 5, each once: of 3 one may be lost, of 5 two".to_owned(),
+        reason: format!("name the keepers, each once: {KEEPER_COUNT_MAX} at most"),
     })
+}
+
+/// Checks how a node was started against its file.
+fn check(identity: &Identity, named: &[String], address: &str) -> Result<()> {
+    let refuse = |key: &str, value: String, reason: String| Err(Error::BadSetting { key: key.to_owned(), value, reason });
+    let Identity { own, list, .. } = identity;
+    let known = list.seats.values().find(|seat| seat.disk == Some(*own));
+    if let Some(seat) = known.filter(|seat| seat.address != address) {
+        let reason = format!(
+            "this keeper's pool knows it at {0}; start it with --listen {0}, or add it there and remove it here",
+            seat.address
+        );
+        return refuse("--listen", address.to_owned(), reason);
+    }
+    if list.edition > 0 && list.addresses() != named {
+        tracing::warn!("the keepers are {}: --keepers is older, and this node's file counts", list.addresses().join(", "));
+    }
+    if list.edition == 0 && list.number_at(address).is_some() && !COUNTS.contains(&list.seats.len()) {
+        let reason = "at a first start name 3 keepers or 5, each once: of 3 one may be lost, of 5 two".to_owned();
+        return refuse("--keepers", named.join(","), reason);
+    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! A keeper's file: its part of the common log, its promises, and the names of all keepers' disks.
+//! A keeper's file: its part of the common log, its promises, and the list of keepers.
 //!
 //! The engine writes to memory. [`Store::flush`] writes what has changed to the file, in one transaction. Nothing leaves the keeper before
 //! that. So what others heard of it survives its death.
@@ -6,39 +6,76 @@
 use super::entry::{LogEntry, LogSnapshot};
 use crate::journal::{Format, damaged, make_folder, open_database, sealed, unsealed};
 use hanare_memory::vital;
+use hanare_protocol::coordinator::History;
+use hanare_protocol::keeper_list::KeeperList;
+use hanare_protocol::limits::KEEPER_ENTRY_COUNT_MAX;
 use hanare_protocol::{Error, Result};
 use omnipaxos::ballot_leader_election::Ballot;
 use omnipaxos::storage::{StopSign, Storage, StorageOp, StorageResult};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const ENTRIES: TableDefinition<u64, &[u8]> = TableDefinition::new("entries");
 const STATE: TableDefinition<&str, &[u8]> = TableDefinition::new("state");
 
-const KEEPER: Format = ("keeper", 4);
+const KEEPER: Format = ("keeper", 5);
 
 /// Names of values in the table of the state.
 const MARKS: &str = "marks";
-const DISKS: &str = "disks";
+const IDENTITY: &str = "identity";
 const SNAPSHOT: &str = "snapshot";
 
-/// The names of all keepers' disks, as far as they are known.
+/// The part of this disk in its pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Disks {
-    /// The keepers' addresses, in order of their numbers.
-    pub keepers: Vec<String>,
+pub(crate) struct Identity {
     /// The name of this file.
     pub own: u128,
-    /// The names of the others, by number.
-    pub others: BTreeMap<u64, u128>,
-    /// Names of disks that are lost. Their places are free for others.
-    pub lost: BTreeSet<u128>,
-    /// True once this keeper has taken part: it goes on without a disk that is lost and has no follower yet.
-    pub has_begun: bool,
+    /// Lives of the process so far, this one counted.
+    pub lives: u64,
+    /// The newest list of keepers that it knows.
+    pub list: KeeperList,
+    /// True if the base of that edition is here. Else the disk is of a node that is no keeper, and was told the list.
+    pub holds: bool,
+}
+
+impl Identity {
+    /// The edition whose base is here; 0 for none.
+    pub fn held(&self) -> u32 {
+        if self.holds { self.list.edition } else { 0 }
+    }
+
+    /// The number of this keeper, if it takes part.
+    pub fn number(&self) -> Option<u64> {
+        if self.holds { self.list.number_of(self.own) } else { None }
+    }
+}
+
+/// All that was decided before an edition, and in it up to some entry: a keeper with it may take part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Base {
+    pub list: KeeperList,
+    pub history: History,
+    /// Number of entries of the edition's log that the history stands for; 1 for the edition's begin.
+    pub count: usize,
+    /// The round in which they were accepted, if the edition has more than its begin.
+    pub round: Option<Ballot>,
+}
+
+impl Base {
+    /// The begin of an edition.
+    pub fn begin(list: KeeperList, history: History) -> Base {
+        Base { list, history, count: 1, round: None }
+    }
+
+    /// True if a keeper can have said so.
+    fn is_sound(&self) -> bool {
+        let is_of = |round: Ballot| round.config_id == self.list.edition && self.list.numbers().any(|number| number == round.pid);
+        self.list.is_sound() && (1..=KEEPER_ENTRY_COUNT_MAX).contains(&self.count) && self.round.is_none_or(is_of)
+    }
 }
 
 /// The state of the engine beside the entries.
@@ -60,45 +97,42 @@ pub(crate) struct Store {
     /// `None` only while it is opened again.
     database: Option<Database>,
     path: PathBuf,
-    disks: Disks,
+    identity: Identity,
     marks: Marks,
     entries: Vec<LogEntry>,
     snapshot: Option<LogSnapshot>,
     saved: usize,
     has_marks: bool,
-    has_disks: bool,
+    has_identity: bool,
     has_snapshot: bool,
 }
 
 impl Store {
-    /// Opens the file at `path`, made with its folder when it is not there: under a new name then, `fresh`.
+    /// Opens the file at `path`, made with its folder when it is not there: under a new name then, `fresh`. The list of keepers is `named`
+    /// until there is another one. A life begins.
     ///
-    /// **Errors**: [`Error::BadSetting`] when another process has it open, or it is of a keeper of other keepers; [`Error::System`] when it
-    /// is damaged.
-    pub fn open(path: &Path, keepers: &[String], fresh: u128) -> Result<Store> {
+    /// **Errors**: [`Error::BadSetting`] when another process has it open; [`Error::System`] when it is damaged.
+    pub fn open(path: &Path, named: &KeeperList, fresh: u128) -> Result<Store> {
         make_folder(path)?;
         let database = Some(open_database(path, true, KEEPER)?);
-        let disks = Disks { keepers: keepers.to_vec(), own: fresh, ..Disks::default() };
         let mut store = Store {
             database,
             path: path.to_owned(),
-            disks,
+            identity: Identity { own: fresh, ..Identity::default() },
             marks: Marks::default(),
             entries: Vec::new(),
             snapshot: None,
             saved: 0,
             has_marks: true,
-            has_disks: true,
+            has_identity: true,
             has_snapshot: true,
         };
         store.load()?;
-        if store.disks.keepers != keepers {
-            return Err(Error::BadSetting {
-                key: "--keepers".to_owned(),
-                value: keepers.join(","),
-                reason: format!("{} was written by a keeper of {}; name these", path.display(), store.disks.keepers.join(",")),
-            });
+        if store.identity.list.edition == 0 {
+            store.identity.list = named.clone();
         }
+        store.identity.lives = store.identity.lives.saturating_add(1);
+        store.has_identity = true;
         store.flush()?;
         Ok(store)
     }
@@ -129,7 +163,7 @@ impl Store {
         };
         let Some(marks) = self.value(&rows, MARKS)? else { return Ok(()) };
         self.marks = marks;
-        self.disks = self.value(&rows, DISKS)?.ok_or_else(|| self.failed("read", &damaged("it has no names of disks")))?;
+        self.identity = self.value(&rows, IDENTITY)?.ok_or_else(|| self.failed("read", &damaged("it has no name")))?;
         self.snapshot = self.value(&rows, SNAPSHOT)?.ok_or_else(|| self.failed("read", &damaged("it has no snapshot")))?;
         let first = self.marks.compacted as u64;
         for (expected, (number, bytes)) in (first..).zip(&rows.entries) {
@@ -138,7 +172,7 @@ impl Store {
             self.entries.push(entry.ok_or_else(|| self.failed("read", &why()))?);
         }
         self.saved = self.len();
-        (self.has_marks, self.has_disks, self.has_snapshot) = (false, false, false);
+        (self.has_marks, self.has_identity, self.has_snapshot) = (false, false, false);
         Ok(())
     }
 
@@ -148,29 +182,43 @@ impl Store {
         rows.state.get(name).map(|bytes| unsealed(name.as_bytes(), bytes).ok_or_else(why)).transpose()
     }
 
-    pub fn disks(&self) -> &Disks {
-        &self.disks
+    pub fn identity(&self) -> &Identity {
+        &self.identity
     }
 
-    /// Notes the name of another keeper's disk.
-    pub fn meet(&mut self, keeper: u64, disk: u128) {
-        self.disks.others.insert(keeper, disk);
-        self.has_disks = true;
-    }
-
-    /// Notes that this keeper takes part from here on.
-    pub fn note_begun(&mut self) {
-        self.has_disks |= !std::mem::replace(&mut self.disks.has_begun, true);
-    }
-
-    /// Disks are lost. Returns the numbers of the keepers that had them.
-    pub fn lose(&mut self, lost: &BTreeSet<u128>) -> Vec<u64> {
-        if lost.is_subset(&self.disks.lost) {
-            return Vec::new();
+    /// Begins an edition: all that is here of the one before goes. Returns false where that is none that can follow.
+    pub fn enter(&mut self, base: Base) -> bool {
+        if base.list.edition <= self.identity.held() || !base.is_sound() {
+            return false;
         }
-        self.disks.lost.extend(lost);
-        self.has_disks = true;
-        self.disks.others.extract_if(.., |_, disk| lost.contains(disk)).map(|(number, _)| number).collect()
+        let Base { list, history, count, round } = base;
+        (self.identity.list, self.identity.holds) = (list, true);
+        self.marks = Marks { promise: round, accepted: round, decided: count, compacted: count };
+        self.snapshot = Some(LogSnapshot::read(history, count));
+        self.entries.clear();
+        self.saved = count;
+        (self.has_marks, self.has_identity, self.has_snapshot) = (true, true, true);
+        true
+    }
+
+    /// The base for another keeper that is to take part in the edition here.
+    pub fn base(&self) -> Option<Base> {
+        let snapshot = self.snapshot.as_ref().filter(|_| self.identity.holds)?;
+        let (history, count) = (snapshot.as_history().clone(), self.marks.compacted);
+        let round = self.marks.accepted.filter(|_| count > 1);
+        Some(Base { list: self.identity.list.clone(), history, count, round })
+    }
+
+    /// A node that is no keeper hears of a list. Returns true if it is newer.
+    pub fn learn(&mut self, list: &KeeperList) -> bool {
+        let is_newer = list.edition > self.identity.list.edition && list.is_sound();
+        // A keeper of an earlier edition may be needed to end that one.
+        if !is_newer || self.identity.number().is_some() {
+            return false;
+        }
+        (self.identity.list, self.identity.holds) = (list.clone(), false);
+        self.has_identity = true;
+        true
     }
 
     /// Number of entries, with those that only the snapshot has.
@@ -183,7 +231,7 @@ impl Store {
     /// **Cost**: a transaction of the database and its write to the disk; nothing where nothing has changed but the number of decided
     /// entries, which the engine finds out again. **Errors**: the disk's.
     pub fn flush(&mut self) -> Result<()> {
-        if !self.has_marks && !self.has_disks && !self.has_snapshot && self.saved == self.len() {
+        if !self.has_marks && !self.has_identity && !self.has_snapshot && self.saved == self.len() {
             return Ok(());
         }
         if let Err(error) = self.write() {
@@ -195,7 +243,7 @@ impl Store {
             return Err(error);
         }
         self.saved = self.len();
-        (self.has_marks, self.has_disks, self.has_snapshot) = (false, false, false);
+        (self.has_marks, self.has_identity, self.has_snapshot) = (false, false, false);
         Ok(())
     }
 
@@ -214,8 +262,8 @@ impl Store {
                 }
                 let mut state = transaction.open_table(STATE)?;
                 state.insert(MARKS, sealed(MARKS.as_bytes(), &self.marks).as_slice())?;
-                if self.has_disks {
-                    state.insert(DISKS, sealed(DISKS.as_bytes(), &self.disks).as_slice())?;
+                if self.has_identity {
+                    state.insert(IDENTITY, sealed(IDENTITY.as_bytes(), &self.identity).as_slice())?;
                 }
                 if self.has_snapshot {
                     state.insert(SNAPSHOT, sealed(SNAPSHOT.as_bytes(), &self.snapshot).as_slice())?;
@@ -292,7 +340,7 @@ impl Store {
                 self.snapshot = snapshot;
                 self.has_snapshot = true;
             }
-            // Keepers do not change their number.
+            // An edition ends by an entry: no keeper says stop.
             StorageOp::SetStopsign(_) => {}
         }
     }

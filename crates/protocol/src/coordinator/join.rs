@@ -223,6 +223,7 @@ impl Coordinator {
             self.record(Record::Node(record));
         }
         if new_epoch {
+            self.keepers.forget(node);
             self.orders.cancel(node);
             self.copied.readying.on_node_away(node, "it began anew");
             self.copied.endings.on_node_away(node);
@@ -350,6 +351,7 @@ impl Coordinator {
     pub(super) fn end_epoch(&mut self, now_ms: u64, node: NodeId, going: Going<'_>) {
         let (epoch, how, reason) = (self.epoch(node), going.how(), going.reason());
         self.record(Record::EpochEnded { node, how });
+        self.keepers.forget(node);
         self.orders.cancel(node);
         if let Some(seat) = self.roster.seat_mut(node) {
             seat.grants = None;

@@ -48,8 +48,6 @@ pub(super) struct Ledger {
     pub draining: BTreeMap<NodeId, BTreeSet<NodeId>>,
     /// Regions whose nodes are to end the order of writes.
     pub ending: BTreeSet<Gid>,
-    /// Disks of keepers that are lost. An operator names each.
-    pub lost_disks: BTreeSet<u128>,
 }
 
 /// A region's part of its owner's sums.
@@ -98,7 +96,7 @@ impl Ledger {
             Record::Lost { gid, node } => self.apply_lost(*gid, *node),
             Record::Drains { node, to } => drop(self.draining.insert(*node, to.clone())),
             Record::DrainEnded { node } => drop(self.draining.remove(node)),
-            Record::DiskReplaced { disk } => drop(self.lost_disks.insert(*disk)),
+            Record::Keepers { by, .. } => self.effects.extend(by.map(|by| (by, Effect::Changed))),
             Record::Done { by, effect } => {
                 self.effects.insert(*by, *effect);
             }
@@ -313,24 +311,15 @@ impl Ledger {
         records.extend(self.draining.iter().map(|(node, to)| Record::Drains { node: *node, to: to.clone() }));
         records.extend(self.regions.values().map(|region| Record::Created { region: region.clone(), by: None, instead: None }));
         records.extend(self.ending.iter().map(|gid| Record::EndsCopies { gid: *gid }));
-        records.extend(self.lost_disks.iter().map(|disk| Record::DiskReplaced { disk: *disk }));
         records.extend(self.effects.iter().map(|(by, effect)| Record::Done { by: *by, effect: *effect }));
         records
     }
 
     /// Number of records of [`Ledger::snapshot`].
     pub fn snapshot_len(&self) -> usize {
-        [
-            2,
-            self.node_next.min(1) as usize,
-            self.nodes.len(),
-            self.draining.len(),
-            self.regions.len(),
-            self.ending.len(),
-            self.lost_disks.len(),
-        ]
-        .into_iter()
-        .fold(self.effects.len(), usize::saturating_add)
+        [2, self.node_next.min(1) as usize, self.nodes.len(), self.draining.len(), self.regions.len(), self.ending.len()]
+            .into_iter()
+            .fold(self.effects.len(), usize::saturating_add)
     }
 }
 

@@ -22,7 +22,7 @@
 //! | `placement`, `quota`, `spills`, `permission` | where bytes go, how many, for whom |
 //! | `orders`, `asks`, `ranks` | that each order and each request is carried out once; which ranks go with a node |
 //! | `records`, `journal` | what lasts, and what it builds |
-//! | `commit` | when the driver may act on an output |
+//! | `commit`, `keeper_changes` | when the driver may act on an output; how the list of keepers changes |
 //! | `reign`, `own_reign` | which records count in a journal of several nodes; when a keeper's reign is over, and what it may tell |
 
 mod asks;
@@ -35,9 +35,9 @@ mod endings;
 mod holders;
 mod join;
 mod journal;
+mod keeper_changes;
 mod leader_rounds;
 mod listing;
-mod lost_disks;
 mod naming;
 mod orders;
 mod own_reign;
@@ -59,7 +59,6 @@ mod spills;
 pub use asks::AskKey;
 pub use commit::{BatchNumber, Commits, WaitingOutputs};
 pub use leader_rounds::LeaderRounds;
-pub use lost_disks::{KeeperDisk, KeeperDisks};
 pub use own_reign::{OwnReign, Rule};
 pub use records::{Effect, Ended, ExtentCopies, NodeRecord, Record, RegionRecord};
 pub use reign::{Batch, History, Reign};
@@ -79,6 +78,7 @@ use asks::{ReceivedRequests, RequestArrival, Task};
 use holders::CopiedExtents;
 use join::Going;
 use journal::Ledger;
+use keeper_changes::Keepers;
 use naming::Growth;
 use orders::GivenOrders;
 use ranks::Ranks;
@@ -159,7 +159,7 @@ pub struct Coordinator {
     journal_is_full: bool,
     ranks: Ranks,
     /// The keepers; none where this node alone has the journal.
-    keepers: KeeperDisks,
+    keepers: Keepers,
     gid_next: u64,
     /// When time was looked at last, in milliseconds.
     ticked_ms: u64,
@@ -197,7 +197,7 @@ impl Coordinator {
             moves: ExtentMoves::default(),
             journal_is_full: false,
             ranks: Ranks::default(),
-            keepers: KeeperDisks::default(),
+            keepers: Keepers::default(),
             ticked_ms: now_ms,
             changed: false,
             outputs: VecDeque::new(),
@@ -252,6 +252,7 @@ impl Coordinator {
             }
             FromNode::Recalled { .. } => {}
             FromNode::Holder { extent, message } => self.on_holder(now_ms, node, extent, message),
+            FromNode::Keeper { disk } => self.on_keeper(node, disk),
         }
         self.settle(now_ms);
     }
@@ -296,6 +297,7 @@ impl Coordinator {
         self.give_up_slow_makes(now_ms);
         self.give_up_removals(now_ms);
         self.forget_long_gone(now_ms);
+        self.fill_seat();
         for (node, message) in self.orders.repeat(now_ms) {
             self.send(node, message);
         }
@@ -455,7 +457,7 @@ impl Coordinator {
             Request::Forget { node } => Step::Done(self.forget_lost(now_ms, &task.user, *node)),
             Request::Drain { node, wish } => Step::Done(self.drain(now_ms, *node, wish)),
             Request::Rebalance(wish) => Step::Done(self.rebalance(now_ms, *wish)),
-            Request::ReplaceKeeper { address } => Step::Done(self.replace_disk(address)),
+            Request::Keepers { address, change } => self.change_keepers(key, address, *change),
             Request::Status => Step::Done(Ok(Answer::Status(self.status(&task.user)))),
             Request::Reserve { used, wanted } => Step::Done(self.reserve(key, task, *used, *wanted)),
             Request::RankEnded { job, rank, reason, died } => {

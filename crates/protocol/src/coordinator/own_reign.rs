@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     fn begin() -> (OwnReign, Batch) {
-        OwnReign::begin(Reign { term: 3, keeper: 1, turn: 1 }, 0)
+        OwnReign::begin(Reign { edition: 1, term: 3, keeper: 1, life: 1, turn: 1 }, 0)
     }
 
     #[test]

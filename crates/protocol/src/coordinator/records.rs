@@ -4,6 +4,7 @@ use super::asks::AskKey;
 use crate::attributes::Attributes;
 use crate::copies::Term;
 use crate::id::{Epoch, Gid, Incarnation, NodeId, Slot, User};
+use crate::keeper_list::KeeperList;
 use crate::placement::{Extent, Layout, Placement, Span};
 use crate::wire::control::Changes;
 use crate::wire::copies::CopiedExtent;
@@ -128,10 +129,12 @@ pub enum Record {
         /// The request's effect.
         effect: Effect,
     },
-    /// A keeper's disk is lost: the keeper's place is free for another one.
-    DiskReplaced {
-        /// The name of the lost one.
-        disk: u128,
+    /// The next list of keepers: an edition of the common log ends here.
+    Keepers {
+        /// The list.
+        list: KeeperList,
+        /// The request that changed it; `None` where a seat that waited for a disk got one.
+        by: Option<AskKey>,
     },
 }
 

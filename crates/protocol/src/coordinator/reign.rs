@@ -10,23 +10,28 @@
 //! | the next number of today's reign | yes |
 //! | of an earlier reign, or another number | no |
 //!
-//! A void batch counts in one thing alone: a keeper's disk that is lost by it is lost.
+//! A batch with another list of keepers ends its edition: reigns of that edition are over for all who read it ([`KeeperList`]).
 //!
 //! Readers that read the same log judge alike, because nothing else goes into their judgement.
 //!
 //! **Source**: the rule is that of terms in Raft's log [Ongaro & Ousterhout 2014, §5.3], for a log that forwards appends.
 
 use super::records::Record;
+use crate::keeper_list::KeeperList;
 use serde::{Deserialize, Serialize};
 
-/// A reign: later ones are greater. No two leaders have the same.
+/// A reign: later ones are greater. No two leaders have the same, and no leader has one twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Reign {
-    /// The ballot's number, by which the leader was elected.
+    /// The edition of the list of keepers.
+    pub edition: u32,
+    /// The ballot's rank, by which the leader was elected: its number, then its priority.
     pub term: u64,
     /// The leader.
     pub keeper: u64,
-    /// Counts the reigns that one leader began by one ballot.
+    /// The number of the life of the leader's process. The leader's disk has it before anybody hears it.
+    pub life: u64,
+    /// Counts the reigns of one life.
     pub turn: u64,
 }
 
@@ -50,7 +55,20 @@ pub struct History {
     reign: Reign,
     /// The number of its next batch.
     next: u64,
+    /// The edition of today: reigns of earlier ones are over.
+    edition: u32,
     records: Vec<Record>,
+}
+
+impl Batch {
+    /// The list of keepers that ends the batch's edition, if the batch counts.
+    pub fn next_keepers(&self) -> Option<&KeeperList> {
+        let edition = self.reign.edition.saturating_add(1);
+        self.records.iter().rev().find_map(|record| match record {
+            Record::Keepers { list, .. } if list.edition == edition && list.is_sound() => Some(list),
+            _ => None,
+        })
+    }
 }
 
 impl History {
@@ -58,23 +76,27 @@ impl History {
     pub fn read(&mut self, batch: &Batch) -> bool {
         let begins = batch.reign > self.reign && batch.number == 0;
         let continues = batch.reign == self.reign && batch.number == self.next;
-        let is_of_disks = |record: &Record| matches!(record, Record::DiskReplaced { .. });
-        if !begins && !continues {
-            // A disk that an operator gave up is lost, whoever wrote that down.
-            self.records.extend(batch.records.iter().filter(|record| is_of_disks(record)).cloned());
+        if batch.reign.edition < self.edition || (!begins && !continues) {
             return false;
         }
+        self.edition = batch.next_keepers().map_or(self.edition, |list| list.edition);
         (self.reign, self.next) = (batch.reign, batch.number.saturating_add(1));
         if batch.is_whole {
-            self.records.retain(is_of_disks);
+            self.records.clear();
         }
         self.records.extend_from_slice(&batch.records);
         true
     }
 
-    /// The reign of today.
+    /// The reign of today. It may be over, because its edition is.
     pub fn reign(&self) -> Reign {
         self.reign
+    }
+
+    /// The list of keepers that ended this edition, if one did.
+    pub fn next_keepers(&self, edition: u32) -> Option<&KeeperList> {
+        let lists = self.records.iter().rev().filter(|_| self.edition > edition);
+        lists.filter_map(|record| if let Record::Keepers { list, .. } = record { Some(list) } else { None }).next()
     }
 
     /// The records of all batches that count, in order.
@@ -87,10 +109,11 @@ impl History {
 #[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
+    use crate::keeper_list::ListedKeeper;
     use proptest::prelude::*;
 
     fn reign(term: u64) -> Reign {
-        Reign { term, keeper: 1, turn: 0 }
+        Reign { edition: 1, term, keeper: 1, life: 1, turn: 0 }
     }
 
     /// A batch with one record that tells it from all others; the first has none.
@@ -130,13 +153,18 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_disk_stays_lost_in_void_batches_and_behind_whole_ones() {
-        let lost = Record::DiskReplaced { disk: 7 };
-        let void = Batch { records: vec![batch(1, 5).records[0].clone(), lost.clone()], ..batch(1, 5) };
-        let whole = Batch { is_whole: true, ..batch(2, 1) };
-        let (history, counts) = read(&[batch(1, 0), void, batch(2, 0), whole]);
-        assert_eq!(counts, [true, false, true, true]);
-        assert_eq!(history.records(), [lost, batch(2, 1).records[0].clone()]);
+    fn a_list_of_keepers_ends_its_edition_for_all_that_comes_behind_it_there() {
+        let seat = |disk: u64| ListedKeeper { address: format!("k{disk}"), disk: Some(disk.into()) };
+        let list = |edition| KeeperList { edition, seats: (1..4).map(|number| (number, seat(number))).collect() };
+        let change = |edition| vec![Record::Keepers { list: list(edition), by: None }];
+        let ends = Batch { records: change(2), ..batch(2, 1) };
+        let in_next = |number| Batch { reign: Reign { edition: 2, ..reign(1) }, ..batch(1, number) };
+        // Batches behind it are void, of its own leader and of a later one.
+        let log = [batch(2, 0), ends.clone(), batch(2, 2), batch(3, 0), batch(3, 1), in_next(0), in_next(1), batch(4, 0)];
+        assert_eq!(read(&log).1, [true, true, false, false, false, true, true, false]);
+        // A void change ends nothing, nor does one that skips an edition.
+        let log = [batch(3, 0), ends, batch(3, 1), Batch { records: change(3), ..batch(3, 2) }, batch(3, 3)];
+        assert_eq!(read(&log).1, [true, false, true, true, true]);
     }
 
     /// Three leaders, one after another; each appends up to `COUNT` batches. The log has any of them in any order.

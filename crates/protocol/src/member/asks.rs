@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::id::{Asker, ClientId};
-use crate::wire::control::{FromNode, Request, Which};
+use crate::wire::control::{FromNode, KeeperChange, Request, Which};
 use std::collections::BTreeMap;
 
 /// A request on its way.
@@ -106,7 +106,9 @@ fn describe(what: &Request) -> String {
         Request::Alter { name, .. } => format!("change region '{name}'"),
         Request::Forget { node } => format!("forget {node}"),
         Request::Drain { node, .. } => format!("drain {node}"),
-        Request::ReplaceKeeper { address } => format!("replace the disk of keeper {address}"),
+        Request::Keepers { address, change: KeeperChange::Add } => format!("add keeper {address}"),
+        Request::Keepers { address, change: KeeperChange::Remove } => format!("remove keeper {address}"),
+        Request::Keepers { address, change: KeeperChange::Replace } => format!("replace the disk of keeper {address}"),
         Request::Rebalance(_) => "rebalance the pool".to_owned(),
         Request::Stat { name } => format!("stat region '{name}'"),
         Request::Resize { name, len } => format!("resize region '{name}' to {len} bytes"),

@@ -501,7 +501,7 @@ impl Member {
                 }
             }
             // The driver looks for the coordinator.
-            ToNode::Elsewhere { .. } => {}
+            ToNode::Elsewhere { .. } | ToNode::Keepers(_) => {}
             ToNode::Reply { request, result } => {
                 if let Some(client) = self.asks.answered(request) {
                     self.outputs.push_back(Output::AskDone { request, client, result });

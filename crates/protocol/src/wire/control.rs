@@ -11,6 +11,7 @@ use crate::attributes::Attributes;
 use crate::copies::HolderSet;
 use crate::error::Error;
 use crate::id::{Asker, ClientId, Epoch, Gid, Grant, Incarnation, JobId, JobRank, NodeId, Rank, Rights, Slot, User};
+use crate::keeper_list::KeeperList;
 use crate::lock::Recalled;
 use crate::page::Consistency;
 pub use crate::page::moves::PageRun;
@@ -102,10 +103,12 @@ pub enum Request {
         /// The wish.
         wish: DrainWish,
     },
-    /// Gives a keeper's place to another disk, because its disk is lost; answered by [`Answer::Ok`].
-    ReplaceKeeper {
+    /// Changes the list of keepers; answered by [`Answer::Ok`].
+    Keepers {
         /// The keeper's address.
         address: String,
+        /// The change.
+        change: KeeperChange,
     },
     /// Spreads the pool's bytes over its nodes again. Answered by [`Answer::Rebalance`].
     Rebalance(RebalanceWish),
@@ -602,6 +605,17 @@ pub struct OwnStatus {
     pub keepers: Vec<KeeperStatus>,
 }
 
+/// A change of the list of keepers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KeeperChange {
+    /// A member of the pool is a keeper from here on.
+    Add,
+    /// A keeper is none any more.
+    Remove,
+    /// A keeper's disk is lost: the next one at its address takes its place.
+    Replace,
+}
+
 /// A keeper of the coordinator's journal, as a node sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeeperStatus {
@@ -684,6 +698,11 @@ pub enum FromNode {
     Leave {
         /// True if its bytes are written down, so that its next start brings them.
         keeps: bool,
+    },
+    /// Says whether the member can be a keeper, and asks which nodes are. Said by nodes that were started with a list of keepers.
+    Keeper {
+        /// The name of its disk, if it can.
+        disk: Option<u128>,
     },
     /// Forwards a client's request. Repeated with the same `request` until replied to.
     Ask {
@@ -788,6 +807,8 @@ pub enum ToNode {
     },
     /// The node is no member (any more): it must join again.
     Unknown,
+    /// The list of keepers of today, for a node that said [`FromNode::Keeper`].
+    Keepers(KeeperList),
     /// The keeper does not lead, or not any more. The node goes to the keeper that leads.
     Elsewhere {
         /// The keeper that leads, as far as this one knows.

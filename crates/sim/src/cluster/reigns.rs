@@ -57,7 +57,7 @@ impl Cluster {
         let mut first = None;
         if let Some(term) = keeper.leads.filter(|_| keeper.ours.is_none() && may_begin) {
             keeper.turns += 1;
-            let reign = Reign { term, keeper: host as u64 + 1, turn: keeper.turns };
+            let reign = Reign { edition: 1, term, keeper: host as u64 + 1, life: 1, turn: keeper.turns };
             keeper.rounds.cancel();
             let (ours, batch) = OwnReign::begin(reign, now_ms);
             (keeper.ours, first) = (Some(ours), Some(batch));

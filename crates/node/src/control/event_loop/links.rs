@@ -62,7 +62,7 @@ impl ControlLoop {
                 tracing::debug!("the coordinator is not there: {error}");
                 let addresses = home.addresses();
                 // Keepers wait for each other.
-                if self.ready.is_some() && now_ms > ANSWER_MS && self.reigns.is_none() {
+                if self.ready.is_some() && now_ms > ANSWER_MS && !self.is_keeper() {
                     self.fail_start(Error::NoCoordinator { reason: format!("{addresses} cannot be reached: {error}") });
                 }
             }
@@ -81,6 +81,7 @@ impl ControlLoop {
         for message in messages {
             match message {
                 ToNode::Elsewhere { leader } => return self.go_elsewhere(leader.as_deref()),
+                ToNode::Keepers(list) => self.learn_keepers(&list),
                 message => self.member.handle(self.now_ms(), message),
             }
         }

@@ -1,8 +1,9 @@
 //! What is changed of regions after they were made, what takes the place of lost ones, and how nodes leave the list.
 
 use super::*;
+use crate::keeper_list::{KeeperList, KnownKeepers, ListedKeeper};
 use crate::limits::FORGET_MS;
-use crate::wire::control::Changes;
+use crate::wire::control::{Changes, KeeperChange};
 
 const ROOT: User = User { uid: 0, gid: 0 };
 
@@ -205,31 +206,87 @@ fn after_a_change_of_coordinators_a_create_waits_for_the_nodes_that_it_needs() {
     assert!(matches!(pool.answer(0, gone), Some(Err(Error::NodeLost { node: NodeId(2), .. }))), "it did not come back");
 }
 
-#[test]
-fn a_disk_is_replaced_once_and_only_while_its_keeper_does_not_answer() {
-    let mut pool = Pool::new(1);
-    let replace = |pool: &mut Pool, address: &str| pool.call(0, ROOT, Request::ReplaceKeeper { address: address.to_owned() });
-    let refusal = |told: Result<Answer>| match told {
-        Err(Error::BadSetting { reason, .. }) => reason,
-        other => panic!("{other:?}"),
-    };
-    assert!(refusal(replace(&mut pool, "a:1")).contains("has no keepers"));
-    let keeper = |disk, is_reached| KeeperDisk { disk, is_reached };
-    let all = |lost| [("a:1".to_owned(), keeper(Some(1), true)), ("b:1".to_owned(), lost)].into();
-    pool.coordinator.set_keepers(all(keeper(Some(2), true)));
-    assert!(refusal(replace(&mut pool, "b:1")).contains("it answers"));
-    assert!(refusal(replace(&mut pool, "c:1")).contains("a:1, b:1"));
-    let records = pool.journal.len();
-    for disk in [Some(2), Some(2), None] {
-        pool.coordinator.set_keepers(all(keeper(disk, false)));
-        assert_eq!(replace(&mut pool, "b:1"), Ok(Answer::Ok));
+impl Pool {
+    /// A node says that to the coordinator.
+    fn tell(&mut self, number: usize, message: FromNode) {
+        let peer = self.nodes[number].peer.unwrap();
+        self.coordinator.handle(self.now_ms, peer, message);
+        self.run();
     }
-    let replaced: Vec<&Record> =
-        pool.journal[records..].iter().filter(|record| matches!(record, Record::DiskReplaced { .. })).collect();
-    assert_eq!(replaced, [&Record::DiskReplaced { disk: 2 }]);
-    assert!(pool.coordinator.snapshot().contains(replaced[0]));
-    // The next disk of that keeper may be lost, too.
-    pool.coordinator.set_keepers(all(keeper(Some(3), false)));
-    assert_eq!(replace(&mut pool, "b:1"), Ok(Answer::Ok));
-    assert!(pool.journal.contains(&Record::DiskReplaced { disk: 3 }));
+}
+
+/// Changes the list of keepers of a pool whose keepers are known so. Returns the next list, or why there is none.
+fn change(
+    pool: &mut Pool,
+    known: &KnownKeepers,
+    address: &str,
+    change: KeeperChange,
+) -> std::result::Result<Option<KeeperList>, String> {
+    pool.coordinator.set_keepers(known.clone());
+    let records = pool.journal.len();
+    match pool.call(0, ROOT, Request::Keepers { address: address.to_owned(), change }) {
+        Ok(_) => Ok(pool.journal[records..].iter().find_map(|record| match record {
+            Record::Keepers { list, by: Some(_) } => Some(list.clone()),
+            _ => None,
+        })),
+        Err(Error::BadSetting { reason, .. }) => Err(reason),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Keepers at `k1`, `k2` and so on, of which those are reached.
+fn known_keepers(count: u64, reached: &[u64]) -> KnownKeepers {
+    let seat = |number: u64| (number, ListedKeeper { address: format!("k{number}"), disk: Some(number.into()) });
+    let list = KeeperList { edition: 4, seats: (1..=count).map(seat).collect() };
+    KnownKeepers { list, reached: reached.iter().copied().collect() }
+}
+
+#[test]
+fn keepers_are_added_removed_and_replaced_where_a_majority_of_the_next_list_is_reached() {
+    use KeeperChange::{Add, Remove, Replace};
+    let none = KnownKeepers::default();
+    assert!(change(&mut Pool::new(1), &none, "k1", Replace).unwrap_err().contains("has no keepers"));
+    let all = known_keepers(3, &[1, 2, 3]);
+    let two = known_keepers(3, &[1, 2]);
+    for (known, address, what, said) in [
+        (&all, "k2", Replace, "it answers"),
+        (&all, "k9", Remove, "the keepers are k1, k2, k3"),
+        (&all, "k9", Add, "no node of this pool"),
+        (&two, "k2", Remove, "1 of 2 keepers would be reached"),
+        (&known_keepers(2, &[1, 2]), "k2", Remove, "2 at least"),
+        (&known_keepers(7, &[1, 2, 3, 4]), "k9", Add, "7 keepers"),
+    ] {
+        let reason = change(&mut Pool::new(1), known, address, what).unwrap_err();
+        assert!(reason.contains(said), "{address}: {reason}");
+    }
+    assert_eq!(change(&mut Pool::new(1), &all, "k2", Add), Ok(None), "it is one");
+    let mut pool = Pool::new(1);
+    let next = change(&mut pool, &all, "k1", Remove).unwrap().unwrap();
+    assert_eq!((next.edition, next.addresses()), (5, vec!["k2".to_owned(), "k3".to_owned()]));
+    assert!(change(&mut pool, &all, "k2", Remove).unwrap_err().contains("under way"));
+    let next = change(&mut Pool::new(1), &two, "k3", Replace).unwrap().unwrap();
+    assert_eq!((next.seats.len(), next.numbers().collect::<Vec<_>>()), (3, vec![1, 2]), "its seat waits for a disk");
+}
+
+#[test]
+fn a_member_with_a_disk_becomes_a_keeper_where_it_is_added_or_a_seat_waits_for_it() {
+    let mut pool = Pool::new(2);
+    let address = pool.coordinator.nodes().nth(1).unwrap().address.clone();
+    let known = known_keepers(3, &[1, 2]);
+    assert!(change(&mut pool, &known, &address, KeeperChange::Add).is_err(), "it has said nothing of a disk");
+    pool.tell(1, FromNode::Keeper { disk: Some(9) });
+    let next = change(&mut pool, &known, &address, KeeperChange::Add).unwrap().unwrap();
+    assert_eq!(next.seats[&4], ListedKeeper { address: address.clone(), disk: Some(9) });
+
+    let mut pool = Pool::new(2);
+    let mut waits = known.clone();
+    waits.list.seats.insert(3, ListedKeeper { address, disk: None });
+    pool.coordinator.set_keepers(waits);
+    pool.tell(1, FromNode::Keeper { disk: Some(9) });
+    pool.pass(50, &[]);
+    let filled = pool.journal.iter().find_map(|record| match record {
+        Record::Keepers { list, by: None } => Some(list.seats[&3].disk),
+        _ => None,
+    });
+    assert_eq!(filled, Some(Some(9)));
 }
