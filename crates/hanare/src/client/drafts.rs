@@ -27,6 +27,8 @@ pub(crate) struct Drafts<'b> {
     effect: CallEffect,
     /// True if a command among them changes memory.
     writes: bool,
+    /// Commands in requests.
+    count: u64,
     call: DraftedCall,
     /// On the timeline, if there is one.
     span: Option<Box<Span>>,
@@ -36,8 +38,17 @@ impl Default for Drafts<'_> {
     fn default() -> Self {
         let (is_once, writes, effect) = (false, false, CallEffect::default());
         let call = DraftedCall::default();
-        Drafts { first: None, rest: Vec::new(), after: Vec::new(), is_once, effect, writes, call, span: Span::begin() }
+        Drafts { first: None, rest: Vec::new(), after: Vec::new(), is_once, effect, writes, count: 0, call, span: Span::begin() }
     }
+}
+
+/// A place between two commands of drafts.
+pub(crate) struct DraftMark {
+    count: u64,
+    after_count: usize,
+    effect: CallEffect,
+    is_once: bool,
+    writes: bool,
 }
 
 /// Requests that were sent and are waited for, and what is done then.
@@ -81,14 +92,14 @@ impl DraftedCall {
 
 /// Outcome of all parts of a call together.
 #[derive(Clone, Copy, Default)]
-struct CallEffect {
+pub(super) struct CallEffect {
     happened: Option<Happened>,
     /// A node where a part was done or failed.
     node: Option<NodeId>,
 }
 
 impl CallEffect {
-    fn note(&mut self, node: NodeId, part: Happened) {
+    pub fn note(&mut self, node: NodeId, part: Happened) {
         let known = self.happened.get_or_insert(part);
         if *known != part {
             *known = Happened::Unknown;
@@ -96,8 +107,13 @@ impl CallEffect {
         self.node.get_or_insert(node);
     }
 
+    /// True if an outcome was noted.
+    pub fn is_known(&self) -> bool {
+        self.happened.is_some()
+    }
+
     /// The error of one part says what happened there. If other parts fared otherwise, nobody may take it for the whole call's.
-    fn explain(&self, is_once: bool, error: Error) -> Error {
+    pub fn explain(&self, is_once: bool, error: Error) -> Error {
         match (self.happened, self.node, error.happened()) {
             (Some(whole), Some(node), part @ (Happened::No | Happened::Yes)) if is_once && whole != part => {
                 let reason = format!("in one of its parts, while others were done: {error}");
@@ -169,11 +185,30 @@ impl<'b> Drafts<'b> {
         self.call.detail != 0
     }
 
+    /// The place behind what was added so far.
+    pub fn mark(&self) -> DraftMark {
+        let Drafts { count, effect, is_once, writes, .. } = *self;
+        DraftMark { count, after_count: self.after.len(), effect, is_once, writes }
+    }
+
+    /// Ends the command behind that place, if it was done at once: the rest knows nothing of it. Returns true if it was.
+    ///
+    /// **Errors**: that of the use of its results.
+    pub fn settle(&mut self, before: DraftMark) -> Result<bool> {
+        if self.count > before.count {
+            return Ok(false);
+        }
+        (self.effect, self.is_once, self.writes) = (before.effect, before.is_once, before.writes);
+        self.after.split_off(before.after_count).into_iter().try_for_each(|then| then())?;
+        Ok(true)
+    }
+
     /// Adds a get or put without a list, with the memory that it fills or reads. Goes on with the command before where it can.
     pub fn push_plain(&mut self, route: &ExtentRoute, command: &Command, memory: Window) {
         self.writes |= command.op.writes();
         let before = self.call.note(command.op, (route.remote.node(), command.slot), memory.len() as u64);
         let needs = Needs { list_len: PLACE_LEN, ..Needs::default() };
+        self.count += 1;
         self.open(&route.remote, needs).push_plain(command, before, memory);
     }
 
@@ -192,6 +227,7 @@ impl<'b> Drafts<'b> {
         self.writes |= command.op.writes();
         let before = self.call.note(command.op, (route.remote.node(), command.slot), len);
         let list_len = command.list_len().expect("lists go in pieces") + PLACE_LEN;
+        self.count += 1;
         let held_len = if command.op.streams_operand() { 0 } else { operand.len().max(packed.len()) as u64 };
         let needs = Needs { list_len, held_len, result_len: result.len() as u64, is_once: command.op.is_once(), is_copy: false };
         self.open(&route.remote, needs).push(command, before, list, operand, result, packed);
@@ -210,6 +246,7 @@ impl<'b> Drafts<'b> {
         let before = self.call.note(to.1.op, (to.0.remote.node(), to.1.slot), len);
         let needs = Needs { list_len, held_len, is_copy: true, ..Needs::default() };
         self.writes = true;
+        self.count += 1;
         let message = self.open(&to.0.remote, needs);
         message.push(from.1, 0, from.2, Window::empty(), Window::empty(), from.3);
         message.push(to.1, before, to.2, Window::empty(), Window::empty(), Vec::new());

@@ -1,7 +1,7 @@
 //! Requests to the home of one extent, which may be another one by now.
 
 use super::region::Region;
-use super::repetition::{Breaks, MOVE_MS};
+use super::repetition::{Breaks, MOVE_MS, Refusals};
 use super::request::Patience;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{Grant, Slot};
@@ -21,7 +21,7 @@ impl Region {
         mut request: impl FnMut(Slot, Grant) -> SyncRequest,
     ) -> Result<SyncAnswer> {
         let may_repeat = may_repeat && self.copies() > 1;
-        let (mut is_fresh, mut may_be_done, mut breaks) = (false, false, Breaks::default());
+        let (mut may_be_done, mut refusals, mut breaks) = (false, Refusals::default(), Breaks::default());
         loop {
             let route = self.extent_route(extent);
             let patience = if may_repeat { Patience::UpTo(Duration::from_millis(MOVE_MS)) } else { Patience::Usual };
@@ -39,10 +39,7 @@ impl Region {
                         return Err(error);
                     }
                 }
-                Err(Error::GrantRefused { .. }) if !is_fresh => {
-                    self.refresh()?;
-                    is_fresh = true;
-                }
+                Err(Error::GrantRefused { .. }) if refusals.may_repeat() => self.refresh()?,
                 Err(error) => return Err(error),
             }
         }

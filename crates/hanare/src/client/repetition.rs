@@ -21,6 +21,22 @@ pub(crate) struct Repetition {
 #[derive(Default)]
 pub(crate) struct Breaks(Option<Instant>);
 
+/// Most repetitions of a call whose grants are refused.
+const REFUSAL_COUNT_MAX: u32 = 8;
+
+/// Refusals of grants under one call. Each asks for the grants of today, which change with each change of a region. A program that gets few turns
+/// meets several changes in one call.
+#[derive(Default)]
+pub(crate) struct Refusals(u32);
+
+impl Refusals {
+    /// Grants were refused. True if the call is to be repeated with those of today.
+    pub fn may_repeat(&mut self) -> bool {
+        self.0 = self.0.saturating_add(1);
+        self.0 <= REFUSAL_COUNT_MAX
+    }
+}
+
 /// Longest silence of a home of bytes with copies. Its lease ends, and then a look of a renewal's length or two, before it is known to be lost.
 pub(crate) const MOVE_MS: u64 = LEASE_MS + 3 * RENEW_MS;
 

@@ -1,8 +1,10 @@
 //! Calls that run again where that is safe: rounds of requests, and the rule for the next one.
 
 use super::call_numbers::NumberedCall;
-use super::drafts::{Drafts, Tickets, admit, post_drafts};
-use super::repetition::{Breaks, MOVE_MS, Repetition};
+use super::drafts::{CallEffect, Drafts, Tickets, admit, post_drafts};
+use super::repetition::{Breaks, MOVE_MS, Refusals, Repetition};
+use hanare_protocol::error::Happened;
+use hanare_protocol::id::NodeId;
 use hanare_protocol::{Error, Result};
 use std::time::Duration;
 
@@ -28,12 +30,16 @@ pub(crate) unsafe fn run<'b>(
     }
 }
 
-/// Rounds of a call. It runs once more where a node was lost or refused its grant, unless that would be twice. It runs again for some time where
-/// a connection ends that the node took, or bytes have copies.
+/// Rounds of a call. It runs once more where a node was lost, unless that would be twice. It runs again where its grants are refused. It runs again
+/// for some time where a connection ends that the node took, or bytes have copies.
 pub(crate) struct CallRounds {
     repetition: Repetition,
     has_written: bool,
+    /// Commands of the call that changed memory and are done: they are in no further round.
+    settled: CallEffect,
+    has_settled_once: bool,
     has_refreshed: bool,
+    refusals: Refusals,
     breaks: Breaks,
     /// The error for which another round begins.
     last: Option<Error>,
@@ -47,7 +53,17 @@ pub(crate) struct CallRound<'b> {
 
 impl CallRounds {
     pub fn new(repetition: Repetition) -> CallRounds {
-        CallRounds { repetition, has_written: false, has_refreshed: false, breaks: Breaks::default(), last: None }
+        let (has_written, settled, has_settled_once, has_refreshed) = Default::default();
+        CallRounds {
+            repetition,
+            has_written,
+            settled,
+            has_settled_once,
+            has_refreshed,
+            refusals: Refusals::default(),
+            breaks: Breaks::default(),
+            last: None,
+        }
     }
 
     /// Drafts for the next round: they know their call.
@@ -58,6 +74,14 @@ impl CallRounds {
     /// Adds a command, which must not be run twice if `is_once`.
     pub fn add(&mut self, is_once: bool) {
         self.repetition.is_once |= is_once;
+    }
+
+    /// A command was done at once, and is not repeated. Where it has changed memory of a node, an error of the others tells of it.
+    pub fn settle(&mut self, changed: Option<NodeId>, is_once: bool) {
+        if let Some(node) = changed {
+            self.settled.note(node, Happened::Yes);
+            self.has_settled_once |= is_once;
+        }
     }
 
     /// The region may have got copies since the call began, or have none any more. The next round goes by what it has today. Nothing was done by one
@@ -101,7 +125,7 @@ impl CallRounds {
                 (is_nothing_done || may_run_again) && self.breaks.may_repeat_moved()
             }
             // An update with this error did nothing; otherwise the error would be another.
-            Error::GrantRefused { .. } => !std::mem::replace(&mut self.has_refreshed, true),
+            Error::GrantRefused { .. } => self.refusals.may_repeat(),
             Error::NodeLost { .. } if was_sent => !is_once && self.breaks.may_repeat(),
             Error::NodeLost { .. } => !is_once && !std::mem::replace(&mut self.has_refreshed, true),
             _ => false,
@@ -111,7 +135,7 @@ impl CallRounds {
             let is_removed = |error: &Error| matches!(error, Error::GrantRefused { .. }) && self.has_written;
             return match is_removed(&error).then(|| refresh(&error)) {
                 Some(Err(removed @ Error::UnknownRegion { .. })) => Err(removed),
-                _ => Err(admit(self.has_written, error)),
+                _ => Err(self.admit(error)),
             };
         }
         self.last = Some(error.clone());
@@ -121,9 +145,15 @@ impl CallRounds {
             Err(Error::UnknownRegion { name }) => Err(Error::UnknownRegion { name }),
             // The coordinator names the home, so it is waited for.
             Err(Error::NoCoordinator { .. } | Error::Timeout { .. }) if moves && self.breaks.may_repeat_moved() => Ok(false),
-            Err(later) if !self.has_written => Err(later),
-            Err(_) => Err(admit(self.has_written, error)),
+            Err(later) if !self.has_written => Err(self.admit(later)),
+            Err(_) => Err(self.admit(error)),
         }
+    }
+
+    /// The error of a part of the call as that of the whole call.
+    pub fn admit(&self, error: Error) -> Error {
+        let error = self.settled.explain(self.has_settled_once, error);
+        admit(self.has_written || self.settled.is_known(), error)
     }
 }
 

@@ -4,6 +4,7 @@ use super::attachment::Shared;
 use super::cut::plan::parts;
 use super::region::Region;
 use super::remote::Remote;
+use super::repetition::Refusals;
 use super::route::ExtentRoute;
 use hanare_protocol::name::check_name;
 use hanare_protocol::shape::Strided;
@@ -60,7 +61,7 @@ impl<'a> SyncTarget<'a> {
         }
     }
 
-    /// Runs `ask` with the connection to its home and its address there. Runs it once more if the grant was not today's.
+    /// Runs `ask` with the connection to its home and its address there. Runs it again if the grant was not today's.
     pub fn ask<T>(&self, mut ask: impl FnMut(&Arc<Remote>, SyncAddress) -> Result<T>) -> Result<T> {
         let SyncTarget::Byte(region, _) = *self else {
             return self.shared().ask_home(|home| ask(home, SyncAddress::Name(self.title())));
@@ -69,10 +70,10 @@ impl<'a> SyncTarget<'a> {
             let (route, offset) = self.extent_route()?;
             ask(&route.remote, SyncAddress::Byte { slot: route.slot, grant: route.grant, offset })
         };
-        let outcome = match once() {
-            Err(Error::GrantRefused { .. }) => region.refresh().and_then(|()| once()),
-            other => other,
-        };
+        let (mut outcome, mut refusals) = (once(), Refusals::default());
+        while matches!(outcome, Err(Error::GrantRefused { .. })) && refusals.may_repeat() {
+            outcome = region.refresh().and_then(|()| once());
+        }
         // Its home knows the region by its number.
         outcome.map_err(|error| match error {
             Error::UnknownRegion { .. } => Error::UnknownRegion { name: region.name().to_owned() },

@@ -3,7 +3,7 @@
 use super::locks::{ended, milliseconds, patience};
 use super::region::{Region, Way};
 use super::remote::Remote;
-use super::repetition::{Breaks, is_moving};
+use super::repetition::{Breaks, Refusals, is_moving};
 use crate::client::cut::plan::parts;
 use hanare_memory::vector;
 use hanare_protocol::error::Happened;
@@ -73,7 +73,7 @@ impl Region {
             what: format!("the word at offset {places} of region '{}'", self.name()),
             after_ms: bound.map_or(0, milliseconds),
         };
-        let (mut is_fresh, mut breaks, mut looked) = (false, Breaks::default(), begun);
+        let (mut refusals, mut breaks, mut looked) = (Refusals::default(), Breaks::default(), begun);
         loop {
             let locations = self.locations(words)?;
             let count = locations.len();
@@ -82,7 +82,7 @@ impl Region {
                 let turn = (count > 1).then_some(TURN);
                 match self.wait_at(location, left().into_iter().chain(turn).min()) {
                     Ok(Some(found)) => return Ok(found),
-                    Ok(None) => breaks = Breaks::default(),
+                    Ok(None) => (refusals, breaks) = Default::default(),
                     Err(error) if self.copies() > 1 && is_moving(&error) && breaks.may_repeat_moved() => {
                         match self.refresh_after(&ended(error)) {
                             // The coordinator names the next home, so it is waited for.
@@ -90,10 +90,7 @@ impl Region {
                             Err(other) => return Err(other),
                         }
                     }
-                    Err(Error::GrantRefused { .. }) if !is_fresh => {
-                        self.refresh()?;
-                        is_fresh = true;
-                    }
+                    Err(Error::GrantRefused { .. }) if refusals.may_repeat() => self.refresh()?,
                     Err(error) => return Err(ended(error)),
                 }
             }

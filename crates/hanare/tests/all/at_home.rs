@@ -11,7 +11,7 @@ use processes::{Nodes, Process};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
-use support::{TestPool, on, pattern};
+use support::{Ends, TestPool, on, pattern};
 
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
@@ -177,6 +177,7 @@ fn copies_both_ways_between_pages_that_others_store_to_end() {
     let mappings = ["a", "b"].map(|name| map(&clients[2], name));
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let end = Ends(&is_over);
         for mapping in &mappings {
             let is_over = &is_over;
             scope.spawn(move || {
@@ -200,7 +201,7 @@ fn copies_both_ways_between_pages_that_others_store_to_end() {
             })
         });
         let ends = copies.map(|copies| copies.join().unwrap());
-        is_over.store(true, SeqCst);
+        drop(end);
         ends.into_iter().for_each(|end| end.unwrap());
     });
 }

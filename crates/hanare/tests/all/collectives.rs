@@ -3,9 +3,9 @@
 use crate::{holder, relay, support};
 
 use hanare::{Error, Group, JobId, JobRank, Operator, Pool, Rank, Result};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use support::TestPool;
+use support::{Ends, TestPool};
 
 /// Runs `what` at each party at once; their results in the order of the parties.
 fn at_all<T: Send>(groups: &[Group], what: impl Fn(&Group) -> T + Sync) -> Vec<T> {
@@ -48,15 +48,23 @@ fn ranks_go_on_while_connections_between_their_nodes_are_cut_every_few_milliseco
     let nodes = [&first, &second];
     let pools: Vec<Pool> = (0..4).map(|k| Pool::attach_to(nodes[k as usize % 2].socket(), Some(rank(k))).unwrap()).collect();
     let groups: Vec<Group> = pools.iter().map(Pool::job_group).collect();
-    let (relay, is_over) = (&relay, AtomicBool::new(false));
+    let (relay, is_over, done) = (&relay, AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
+        let end = Ends(&is_over);
         scope.spawn(|| {
+            let (mut before, mut in_vain) = (0, 0);
             for pause_ms in (5..25).cycle() {
                 if is_over.load(Ordering::Relaxed) {
                     return;
                 }
                 std::thread::sleep(Duration::from_millis(pause_ms));
-                relay.cut();
+                let now = done.load(Ordering::Relaxed);
+                in_vain = if now == before { in_vain + 1 } else { 0 };
+                before = now;
+                // Where processors are busy a dial may take longer than all pauses: a host that is not reached for seconds is lost.
+                if in_vain < 40 {
+                    relay.cut();
+                }
             }
         });
         let outcomes = at_all(&groups, |group| {
@@ -64,14 +72,32 @@ fn ranks_go_on_while_connections_between_their_nodes_are_cut_every_few_milliseco
                 let mut all = values(group.number(), len, seed);
                 group.all_reduce(Operator::Add, &mut all)?;
                 assert_eq!(bits(&all), bits(&sum(4, 2, len, seed)), "operation {seed}");
+                done.fetch_add(1, Ordering::Relaxed);
             }
             // A part that the relay has acknowledged and lost comes with the sender's next call, or when it leaves.
             pools[group.number() as usize].leave();
             Ok::<(), Error>(())
         });
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
         outcomes.into_iter().for_each(|outcome| outcome.unwrap());
     });
+}
+
+#[test]
+fn a_rank_that_another_takes_for_lost_does_not_wait_for_that_one() {
+    let (first, second, relay) = relay::nodes_beside_relay();
+    let rank = |rank: u32| JobRank { job: JobId(9), rank: Rank(rank), ranks: 2 };
+    let pools = [(&first, 0), (&second, 1)].map(|(node, k)| Pool::attach_to(node.socket(), Some(rank(k))).unwrap());
+    let groups: Vec<Group> = pools.iter().map(Pool::job_group).collect();
+    at_all(&groups, |group| group.all_reduce(Operator::Add, &mut [1u32]).unwrap());
+    // The first host reaches the second no more, and that one reaches it.
+    relay.set(relay::Mode::Dead);
+    relay.cut();
+    let outcomes = at_all(&groups, |group| (0..100).try_for_each(|_| group.all_reduce(Operator::Add, &mut [1u32])));
+    for (party, outcome) in outcomes.iter().enumerate() {
+        let names = |rank: &Rank| rank.0 as usize == 1 - party;
+        assert!(matches!(outcome, Err(Error::RankGone { rank, .. }) if names(rank)), "party {party}: {outcome:?}");
+    }
 }
 
 #[test]

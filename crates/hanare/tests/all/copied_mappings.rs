@@ -1,6 +1,7 @@
 //! `Explicit` mappings of regions with copies: stores that were flushed outlive the nodes that had them.
 
 use crate::apart::{Apart, until};
+use crate::support::Ends;
 use hanare::{Consistency, CreateOptions, Explicit, MapOptions, Part, Placement, Pool, SharedMapping, Strided};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::PAGE_LEN;
@@ -39,6 +40,7 @@ fn rounds_through(
     let other = Explicit::with(&reader.open("a").unwrap(), &options).unwrap();
     let (flushed, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
+        let end = Ends(&is_over);
         let stores = scope.spawn(|| {
             let mut round = 0;
             while !is_over.load(SeqCst) {
@@ -70,7 +72,7 @@ fn rounds_through(
         goes_on(0);
         fault(pool);
         goes_on(flushed.load(SeqCst));
-        is_over.store(true, SeqCst);
+        drop(end);
         looks.join().unwrap();
         stores.join().unwrap()
     })
@@ -149,6 +151,7 @@ fn turns_through(fault: impl FnOnce(&mut Apart)) {
     lock.unlock().unwrap();
     let (turns, is_over) = ([AtomicU64::new(0), AtomicU64::new(0)], AtomicBool::new(false));
     std::thread::scope(|scope| {
+        let end = Ends(&is_over);
         let programs = [&one, &other];
         let raisers: Vec<_> = (0..2)
             .map(|k| {
@@ -164,7 +167,7 @@ fn turns_through(fault: impl FnOnce(&mut Apart)) {
         go_on();
         fault(&mut pool);
         go_on();
-        is_over.store(true, SeqCst);
+        drop(end);
         raisers.into_iter().for_each(|raiser| raiser.join().unwrap());
     });
     let due = turns.iter().map(|turns| turns.load(SeqCst)).sum::<u64>();

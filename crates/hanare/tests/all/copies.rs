@@ -1,7 +1,7 @@
 //! Regions with copies: commands of all kinds, and homes and copies that are killed or stand still under them.
 
 use crate::apart::{Apart, until};
-use crate::support::{TestPool, pattern};
+use crate::support::{Ends, TestPool, pattern};
 use hanare::{
     Changes, Consistency, CreateOptions, DrainWish, Element, Error, Indexed, Indices, Modify, Operator, Overflow, Placement,
     Pool, QueueForm, Range, Region, Shape, Strided, Unit, Value, Wait, Word,
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const LEN: u64 = 3 << 20;
-const ADD: Modify = Modify { operator: Operator::Add, element: Element::U64 };
+pub(crate) const ADD: Modify = Modify { operator: Operator::Add, element: Element::U64 };
 
 pub(crate) fn copied(node: u32, copies: u8) -> CreateOptions {
     CreateOptions { placement: Placement::Node(NodeId(node)), copies, ..CreateOptions::default() }
@@ -119,15 +119,6 @@ fn what_copies_do_not_have_yet_is_refused() {
 struct Counting {
     stop: AtomicBool,
     answered: AtomicU64,
-}
-
-/// Ends a program's counting when it is dropped, also where the test fails.
-struct Stopper<'a>(&'a Counting);
-
-impl Drop for Stopper<'_> {
-    fn drop(&mut self) {
-        self.0.stop.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Puts numbers into a region, each higher than the last, and reads them back, until it is told to stop. Beside that it adds to a word and swaps
@@ -252,13 +243,13 @@ pub(crate) fn all_count_through(programs: &[Pool], regions: &[Region], faults: i
         let all = programs.iter().zip(regions).zip(&counts);
         let counters: Vec<_> =
             all.map(|((program, region), counting)| scope.spawn(move || count(program, region, counting))).collect();
-        let stoppers: Vec<_> = counts.iter().map(Stopper).collect();
+        let ends: Vec<_> = counts.iter().map(|counting| Ends(&counting.stop)).collect();
         faults(&|| {
             let before: Vec<u64> = counts.iter().map(|counting| counting.answered.load(Ordering::Relaxed)).collect();
             let goes_on = |k: usize| counts[k].answered.load(Ordering::Relaxed) > before[k] + 20 || counters[k].is_finished();
             until("all programs go on", || (0..regions.len()).all(goes_on));
         });
-        drop(stoppers);
+        drop(ends);
         counters.into_iter().for_each(|counter| counter.join().unwrap());
     });
 }
@@ -356,7 +347,7 @@ fn nodes_that_come_and_go_cost_nothing_while_one_copy_is_left() {
     std::thread::scope(|scope| {
         let counters: Vec<_> =
             regions.iter().zip(&counts).map(|(region, counting)| scope.spawn(|| count(&program, region, counting))).collect();
-        let stoppers: Vec<_> = counts.iter().map(Stopper).collect();
+        let ends: Vec<_> = counts.iter().map(|counting| Ends(&counting.stop)).collect();
         let whole = || {
             until("each region has its copies", || {
                 let has_all = |k: usize| program.stat(&format!("r{k}")).is_ok_and(|stat| stat.whole_copies == stat.copies);
@@ -381,7 +372,7 @@ fn nodes_that_come_and_go_cost_nothing_while_one_copy_is_left() {
             until("all programs go on", || (0..regions.len()).all(goes_on));
         }
         whole();
-        drop(stoppers);
+        drop(ends);
         counters.into_iter().for_each(|counter| counter.join().unwrap());
     });
 }

@@ -54,8 +54,7 @@ fn copies_come_and_go_under_programs_and_each_addition_counts_once() {
     let here = programs[0].stat("r0").unwrap().nodes[0].0.0 as usize;
     let near = pool.client(here);
     let region = near.open("r0").unwrap();
-    let local = region.map_local().unwrap();
-    drop(local);
+    until("the node has given direct access back", || region.map_local().is_ok());
     let far = programs.iter().find(|program| program.node() != NodeId(here as u32)).unwrap();
     let mapping = far.open("r0").unwrap().map(Consistency::Coherent).unwrap();
     let mut bytes = vec![0; 1 << 20];

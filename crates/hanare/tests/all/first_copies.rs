@@ -1,9 +1,11 @@
 //! Regions that were made without copies, and get some, or move to another node, while programs use them.
 
 use crate::apart::{Apart, until};
-use crate::copies::{all_count_through, copied, counts_through, drained};
+use crate::copies::{ADD, all_count_through, copied, counts_through, drained};
 use crate::support::pattern;
-use hanare::{Changes, Consistency, CreateOptions, DrainWish, Overflow, Placement, Pool, QueueForm, Region, Shape, Unit};
+use hanare::{
+    Changes, Consistency, CreateOptions, DrainWish, Overflow, Placement, Pool, QueueForm, Region, Shape, Strided, Unit,
+};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::wire::control::WhyStays;
 use std::collections::BTreeSet;
@@ -66,6 +68,32 @@ fn a_node_is_drained_of_regions_without_copies_under_programs_of_its_own_host_an
     for name in ["r0", "r1", "r2", "short"] {
         let stat = programs[0].stat(name).unwrap();
         assert_eq!((stat.copies, stat.nodes.len(), stat.nodes[0].0 == NodeId(1)), (1, 1, false), "{stat:?}");
+    }
+}
+
+#[test]
+fn a_batch_that_began_beside_its_bytes_goes_on_where_the_region_gets_copies_meanwhile() {
+    let pool = Apart::start(2);
+    let clients = [pool.client(0), pool.client(1)];
+    let spread = CreateOptions { placement: Placement::Interleave(65536), ..CreateOptions::default() };
+    for (name, options) in [("one", copied(1, 1)), ("spread", spread)] {
+        let home = clients[0].create(name, LEN, &options).unwrap().layout().extents().next().unwrap().node;
+        let near = &clients[home.0 as usize];
+        let region = near.open(name).unwrap();
+        region.put(0, &5u64.to_le_bytes()).unwrap();
+        let (one, two, zero, mut old, mut found) = (1u64.to_le_bytes(), 2u64.to_le_bytes(), [0; 8], [9; 8], Some(7));
+        let ended = near.batch(|batch| {
+            // Done at once, and not repeated with what follows.
+            batch.fetch(&region, Strided::contiguous(0, 8), ADD, &one, &mut old)?;
+            batch.compare(&region, Strided::contiguous(8, 8), &zero, &mut found)?;
+            set(near, name, 2);
+            until("it has two copies", || near.stat(name).is_ok_and(|stat| stat.whole_copies == 2));
+            batch.update(&region, Strided::contiguous(0, 8), ADD, &two)
+        });
+        assert_eq!((ended, u64::from_le_bytes(old), found), (Ok(()), 5, None), "{name}");
+        let mut word = [0; 8];
+        region.get(0, &mut word).unwrap();
+        assert_eq!(u64::from_le_bytes(word), 8, "{name}");
     }
 }
 

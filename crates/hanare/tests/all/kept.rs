@@ -7,7 +7,7 @@ use hanare::{Consistency, Pool};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
-use support::{TestPool, on};
+use support::{Ends, TestPool, on};
 
 const GREETING: &[u8] = b"good morning";
 
@@ -48,6 +48,7 @@ fn what_a_program_beside_the_node_was_told_is_put_is_there_after_a_good_end() {
     let region = beside.open("greeting").unwrap();
     let has_ended = AtomicBool::new(false);
     let last = std::thread::scope(|scope| {
+        let end = Ends(&has_ended);
         let writer = scope.spawn(|| {
             let (mut last, mut more) = (0u64, 1000);
             // A node that is gone refuses at some time.
@@ -60,8 +61,7 @@ fn what_a_program_beside_the_node_was_told_is_put_is_there_after_a_good_end() {
         std::thread::sleep(Duration::from_millis(50));
         node.stop();
         node.wait().unwrap();
-        has_ended.store(true, SeqCst);
-        drop(node);
+        drop((end, node));
         writer.join().unwrap()
     });
     let _node = Node::start(kept(&pool, folder.path())).unwrap();

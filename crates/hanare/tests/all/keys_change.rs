@@ -7,7 +7,7 @@ use hanare::{CreateOptions, Error, NodeId, Placement, Pool};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use support::options;
+use support::{Ends, options};
 
 fn node(key: &Path, join: Option<&Node>) -> hanare::Result<Node> {
     Node::start(NodeOptions { key: Some(key.to_owned()), join: join.map(|node| node.address().to_owned()), ..options(16 << 20) })
@@ -53,6 +53,7 @@ fn a_key_is_replaced_while_programs_go_on() {
         client(&second).open("r").unwrap().get(0, &mut byte).unwrap();
     };
     std::thread::scope(|scope| {
+        let end = Ends(&is_over);
         let goes_on = scope.spawn(|| {
             let mut count = 0u64;
             while !is_over.load(Ordering::Relaxed) {
@@ -82,7 +83,7 @@ fn a_key_is_replaced_while_programs_go_on() {
         assert!(matches!(refused, Some(Error::KeyRefused { .. })), "{refused:?}");
         node(&new, Some(&first)).unwrap();
         comes_anew();
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
         assert!(goes_on.join().unwrap() > 0);
         drop((third, fourth));
     });

@@ -11,7 +11,7 @@ use hanare::{
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use support::{TestPool, on, options, pattern};
+use support::{Ends, TestPool, on, options, pattern};
 
 const PAGE: u64 = 4096;
 
@@ -236,6 +236,7 @@ fn started_updates_of_two_programs_count_once_while_mappings_come_and_go() {
     const ROUNDS: u64 = 60;
     let is_over = AtomicBool::new(false);
     let mapped = std::thread::scope(|scope| {
+        let end = Ends(&is_over);
         let count = |client: &Pool| {
             for _ in 0..ROUNDS {
                 // Each time a handle that has not mapped it; a word of each page, so that every node has a part.
@@ -269,7 +270,7 @@ fn started_updates_of_two_programs_count_once_while_mappings_come_and_go() {
             mapped
         });
         counting.into_iter().for_each(|thread| thread.join().unwrap());
-        is_over.store(true, SeqCst);
+        drop(end);
         mapper.join().unwrap()
     });
     let mapping = map(&clients[1], "counters");

@@ -18,7 +18,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
-use support::{TestPool, on};
+use support::{Ends, TestPool, on};
 
 const PAGE: u64 = 4096;
 /// What a program puts in one command that takes long.
@@ -94,6 +94,7 @@ fn threads_at_work_lose_no_store_while_others_map_and_unmap() {
     near.create("a", 64 * PAGE, &on(0)).unwrap();
     let is_over = AtomicBool::new(false);
     let last: Vec<u64> = std::thread::scope(|scope| {
+        let end = Ends(&is_over);
         let writers: Vec<_> = (0..THREADS)
             .map(|page| {
                 let (region, is_over) = (near.open("a").unwrap(), &is_over);
@@ -122,7 +123,7 @@ fn threads_at_work_lose_no_store_while_others_map_and_unmap() {
             }
             mapping.unmap().unwrap();
         }
-        is_over.store(true, SeqCst);
+        drop(end);
         writers.into_iter().map(|writer| writer.join().unwrap()).collect()
     });
     let region = far.open("a").unwrap();

@@ -9,10 +9,20 @@ use hanare_protocol::id::User;
 use hanare_protocol::wire::greeting::{Role, Sealing};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// Threads of a scope look at this flag, and end when it is set. That is when this is dropped, also where the test fails: a scope waits for its
+/// threads without end.
+pub struct Ends<'a>(pub &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
 
 /// A pool of nodes that treat each other as strangers.
 pub struct TestPool {

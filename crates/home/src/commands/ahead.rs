@@ -42,7 +42,7 @@ impl WritesAhead {
             return false;
         }
         self.at = command.copied_extent();
-        self.lens.push_back((write.operand.len() + size_of_val(&write.ranges[..])) as u64);
+        self.lens.push_back(write.memory_len());
         true
     }
 

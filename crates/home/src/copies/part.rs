@@ -18,18 +18,10 @@ use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::control::encode;
 use hanare_protocol::wire::copies::{CopiedExtent, ExtentCall, ExtentWrite, FromCopy, FromHolder, ToCopy};
 use hanare_protocol::{Error, Result};
+use ranges::Heard;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A copy, as its home looks at it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Heard {
-    /// When it confirmed something last, or was expected to first.
-    at: Duration,
-    /// Ranges that were sent and not confirmed.
-    ranges: u64,
-}
 
 /// The part.
 #[derive(Debug)]
@@ -185,7 +177,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     pub fn make(&mut self, node: NodeId, order: u64, now: Duration) {
         let Some(home) = &mut self.home else { return };
         if home.make(node, order) {
-            self.heard.insert(node, Heard { at: now, ranges: 0 });
+            self.heard.insert(node, Heard::new(now));
         } else if !home.is_open() {
             // The coordinator says it once: a home that was just elected waits for its copies first.
             self.to_make = Some((node, order));
@@ -194,7 +186,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
 
     pub fn on_reconnected(&mut self, node: NodeId, now: Duration) {
         if let Some(home) = &mut self.home {
-            self.heard.insert(node, Heard { at: now, ranges: 0 });
+            self.heard.insert(node, Heard::new(now));
             home.on_reconnected(node);
         }
     }
@@ -250,7 +242,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         let peers: Vec<(NodeId, PeerState)> = home.peers().collect();
         for (node, state) in peers {
             let waits = state != PeerState::Member || !self.askers.is_empty() || !home.is_open();
-            let heard = self.heard.entry(node).or_insert(Heard { at: now, ranges: 0 });
+            let heard = self.heard.entry(node).or_insert_with(|| Heard::new(now));
             if waits && now.saturating_sub(heard.at) >= silent {
                 home.on_silent(node);
             } else if waits && state != PeerState::Making {
@@ -277,9 +269,9 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                     waiting.on_digests(node, digests);
                 }
             }
-            FromCopy::Took { term, .. } if term == home.term() => {
+            FromCopy::Took { term, .. } if term <= home.term() => {
                 if let Some(heard) = self.heard.get_mut(&node) {
-                    heard.ranges = heard.ranges.saturating_sub(1);
+                    heard.confirmed = heard.ranges.pop_front().unwrap_or(heard.confirmed);
                 }
             }
             FromCopy::Took { .. } => {}
@@ -365,9 +357,13 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     /// Carries out what the home's rules order.
     pub fn drive(&mut self, extent: CopiedExtent, wires: &mut CopyWires, outputs: &mut VecDeque<CopyOutput<A>>) {
         self.send_ranges();
+        self.hold_back();
         while let Some(output) = self.home.as_mut().and_then(HomeLog::poll) {
             let (to, message) = match output {
-                HomeOutput::Write { to, term, position, stable, entry } => (to, ToCopy::Write { term, position, stable, entry }),
+                HomeOutput::Write { to, term, position, stable, entry } => {
+                    self.count_written(to, &entry);
+                    (to, ToCopy::Write { term, position, stable, entry })
+                }
                 HomeOutput::Ask { to, term } => (to, ToCopy::Ask { term }),
                 HomeOutput::Make { to, term, at } => (to, ToCopy::Make { term, at }),
                 HomeOutput::Made { to, term } => (to, ToCopy::Made { term, done: self.done.clone(), heap: self.heap.clone() }),

@@ -1,6 +1,7 @@
 //! A home and its copy over connections that the test makes: what is applied when, and what a lost home leaves.
 
 mod comparing;
+mod making;
 
 use super::*;
 use crate::vectors::{Vector, Vectors};
@@ -33,7 +34,11 @@ struct TestNode {
 
 impl TestNode {
     fn new(me: u32, set: Option<&HolderSet>) -> TestNode {
-        let (memory, extent) = Vectors::of(EXTENT.gid, LEN);
+        TestNode::of(me, set, LEN)
+    }
+
+    fn of(me: u32, set: Option<&HolderSet>, len: usize) -> TestNode {
+        let (memory, extent) = Vectors::of(EXTENT.gid, len);
         let (sent, applied, said, dials) = Default::default();
         let mut node = TestNode { copies: Copies::default(), memory, extent, sent, applied, said, dials };
         node.copies.set_identity(NodeId(me));
@@ -54,7 +59,7 @@ impl TestNode {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![0; LEN];
+        let mut bytes = vec![0; self.extent.len_bytes() as usize];
         self.extent.read(0, &mut bytes).unwrap();
         bytes
     }

@@ -113,7 +113,11 @@ impl Coordinator {
     /// Notes the region, if it is to be made ready. A tick begins.
     pub(super) fn want_ready(&mut self, now_ms: u64, gid: Gid) {
         if self.ledger.regions.get(&gid).is_some_and(|region| self.wants_ready(region)) {
-            self.copied.readying.0.entry(gid).or_default().rests_until_ms = now_ms;
+            let region = self.copied.readying.0.entry(gid).or_default();
+            // A try that is under way has its time.
+            if region.orders.is_empty() {
+                region.rests_until_ms = now_ms;
+            }
         }
     }
 

@@ -114,6 +114,8 @@ pub struct HomeLog<E> {
     applied: Position,
     /// Writes that some copy that counts may lack, oldest first.
     tail: VecDeque<(Position, E)>,
+    /// Writes wait, because a copy that is made cannot keep up with them.
+    is_held_back: bool,
     peers: BTreeMap<NodeId, PeerCopy>,
     outputs: VecDeque<HomeOutput<E>>,
 }
@@ -152,7 +154,8 @@ impl<E: Clone> HomeLog<E> {
         };
         let peers = set.copies.iter().filter(|node| **node != me).map(peer).collect();
         let (state, outputs) = (HomeLogState::Filling, VecDeque::new());
-        let mut home = HomeLog { state, term: set.term, me, ranges, last, applied: last, tail, peers, outputs };
+        let mut home =
+            HomeLog { state, term: set.term, me, ranges, last, applied: last, tail, is_held_back: false, peers, outputs };
         home.advance();
         home
     }
@@ -192,6 +195,13 @@ impl<E: Clone> HomeLog<E> {
     /// Copies that are made or that count, with the state of each.
     pub fn peers(&self) -> impl Iterator<Item = (NodeId, PeerState)> {
         self.peers.iter().map(|(node, peer)| (*node, peer.state))
+    }
+
+    /// Has writes wait, or go on. A copy that is made gets each write when it is applied: the caller bounds how many are on their way to it.
+    pub fn hold_back(&mut self, is_held_back: bool) {
+        if std::mem::replace(&mut self.is_held_back, is_held_back) && !is_held_back {
+            self.advance();
+        }
     }
 
     /// A write comes. `None` where this home is not open.
@@ -385,13 +395,19 @@ impl<E: Clone> HomeLog<E> {
         counting.map(|peer| peer.has).min().unwrap_or(self.last)
     }
 
+    /// True if the oldest write may be applied, or was.
+    fn may_advance(&self, stable: Position) -> bool {
+        let may_go = |position: Position| position <= stable && (!self.is_held_back || position <= self.applied);
+        self.tail.front().is_some_and(|(position, _)| may_go(*position))
+    }
+
     /// Applies what all have.
     fn advance(&mut self) {
         if self.is_deposed() {
             return;
         }
         let stable = self.stable();
-        while self.tail.front().is_some_and(|(position, _)| *position <= stable) {
+        while self.may_advance(stable) {
             let Some((position, entry)) = self.tail.pop_front() else { break };
             if position > self.applied {
                 self.apply(position, entry);

@@ -44,5 +44,8 @@ const _: () = assert!(RENEW_MS * 3 <= HOME_LEASE_MS && HOME_LEASE_MS <= LEASE_MS
 /// Most bytes of one link's writes to copies that are under way: the next stage of its message waits then.
 pub const AHEAD_LEN_MAX: u64 = 4 * super::STAGE_LEN as u64;
 
+/// Most bytes of writes that a copy lacks while it is made: others wait then. As many are in its home's memory.
+pub const MAKING_LACK_LEN_MAX: u64 = 4 * super::STAGE_LEN as u64;
+
 /// Most writes of one link to copies that are under way.
 pub const AHEAD_COUNT_MAX: usize = 64;

@@ -259,6 +259,11 @@ impl ExtentWrite {
         }
     }
 
+    /// Bytes of memory that it takes, its ranges included.
+    pub fn memory_len(&self) -> u64 {
+        (self.operand.len() as u64).saturating_add(size_of_val(&self.ranges[..]) as u64)
+    }
+
     /// Refuses a write that no home sends: beyond the extent, or with an operand of another length than its ranges.
     ///
     /// **Errors**: [`Malformed`], with the reason.

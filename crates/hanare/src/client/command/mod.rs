@@ -109,7 +109,7 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
         self.by_ref().sound().map(drop)
     }
 
-    /// Runs it and returns when it is done. A node that was restarted refuses the old grants. Then the command is tried once more with its
+    /// Runs it and returns when it is done. A node that was restarted refuses the old grants. Then the command is tried again with its
     /// grants of today.
     ///
     /// **Errors**: those of the call.

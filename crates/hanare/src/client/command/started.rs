@@ -100,20 +100,28 @@ impl<'b> StartedDrafts<'b> {
 
     /// Adds a command. **Errors**: those of its call. The drafts are to be refused then.
     pub fn add<R: Deref<Target = Region>>(&mut self, command: Command<'b, R>) -> Result<()> {
-        self.rounds.add(command.what.is_once());
+        let is_once = command.what.is_once();
+        let done_here = command.what.writes().then(|| command.region.here());
         // Done under the look that found the bytes here: a second one may find them elsewhere, and then the command has to be repeatable.
         if let Some(here) = command.here() {
-            let sound = command.by_ref().sound()?;
-            self.drafts.note_done(sound.op, command.region.here());
-            return sound.at_once(*here);
+            self.rounds.settle(done_here, is_once);
+            return command.by_ref().sound()?.at_once(*here);
         }
-        self.commands.push(RepeatableCommand::of(&command));
-        command.draft(&mut self.drafts)
+        let (repeatable, before) = (RepeatableCommand::of(&command), self.drafts.mark());
+        command.draft(&mut self.drafts)?;
+        // All of it was here.
+        if self.drafts.settle(before)? {
+            self.rounds.settle(done_here, is_once);
+            return Ok(());
+        }
+        self.rounds.add(is_once);
+        self.commands.push(repeatable);
+        Ok(())
     }
 
     /// Drops them before anything is sent, because of that error.
     pub fn refuse(self, error: Error) -> Error {
-        self.drafts.refuse(error)
+        self.rounds.admit(self.drafts.refuse(error))
     }
 
     /// Sends them.

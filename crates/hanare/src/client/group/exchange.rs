@@ -330,8 +330,10 @@ impl Exchange {
         self.check_ending()
     }
 
-    /// Ends all further operations, and tells the others where they may not know.
+    /// Ends all further operations, and tells the others where they may not know. A party that cannot be told, or was taken for gone, finds out
+    /// when it looks at this one: this one reads no more.
     fn fail(&mut self, failure: Failure) -> Error {
+        let failure = self.told_before(failure);
         let failure = self.peers.first_to_go(failure);
         // Others may need what was sent before for an operation that succeeds.
         let gone = if let Failure::Gone { party, .. } = &failure { Some(*party) } else { None };
@@ -346,9 +348,19 @@ impl Exchange {
                 self.tell(party, &header, &words);
             }
         }
+        self.peers.inbox.reader.leave_early();
         let error = self.peers.error_of(failure);
         self.failed = Some(error.clone());
         error
+    }
+
+    /// A party that has failed tells why, and then reads no more. So what it has told comes before what this party found out about it.
+    fn told_before(&mut self, failure: Failure) -> Failure {
+        let is_found = matches!(failure, Failure::Gone { is_told: false, .. });
+        match if is_found { self.take_in() } else { Ok(()) } {
+            Err(told) if told.news().is_none() => told,
+            _ => failure,
+        }
     }
 
     /// Tells one party, if it can be told. One that is gone is found out by those who wait for it.

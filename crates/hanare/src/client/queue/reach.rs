@@ -9,7 +9,7 @@ use crate::client::locks::ended;
 use crate::client::message::ListBytes;
 use crate::client::region::Region;
 use crate::client::remote::Remote;
-use crate::client::repetition::{Breaks, Repetition};
+use crate::client::repetition::{Breaks, Refusals, Repetition};
 use crate::client::request::Patience;
 use crate::client::rounds;
 use hanare_fabric::tcp::TcpLink;
@@ -192,7 +192,7 @@ impl QueueReach {
     /// Asks the queues' node. Where the connection ends meanwhile it asks again: all that a port asks of a queue happens once. **Errors**: the node's,
     /// by the names that this program uses.
     pub fn ask(&self, queue: u64, request: QueueRequest) -> Result<SyncAnswer> {
-        let (mut is_fresh, mut breaks) = (false, Breaks::default());
+        let (mut refusals, mut breaks) = (Refusals::default(), Breaks::default());
         // A batch of ready queues is handed out once.
         let may_repeat = !matches!(request, QueueRequest::TakeReady { .. });
         loop {
@@ -200,10 +200,7 @@ impl QueueReach {
             let at = ArrayAt { slot: route.slot, grant: route.grant, offset: self.at };
             match route.remote.ask_sync(&SyncRequest::Queue(at, request), Patience::Usual) {
                 Ok((answer, _)) => return Ok(answer),
-                Err(Error::GrantRefused { .. }) if !is_fresh => {
-                    self.region.refresh()?;
-                    is_fresh = true;
-                }
+                Err(Error::GrantRefused { .. }) if refusals.may_repeat() => self.region.refresh()?,
                 Err(Error::Broken { .. }) if may_repeat && breaks.may_repeat() => {}
                 Err(error) => return Err(self.named(queue, ended(error))),
             }

@@ -362,6 +362,12 @@ impl ReadPort {
         self.leave()
     }
 
+    /// Leaves the queue before it is dropped, for an owner that sees no unit any more.
+    pub(crate) fn leave_early(&mut self) {
+        // The queue is gone with a node that does not answer.
+        let _ = self.leave();
+    }
+
     fn leave(&mut self) -> Result<()> {
         if !std::mem::replace(&mut self.is_open, false) {
             return Ok(());

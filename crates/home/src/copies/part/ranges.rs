@@ -6,12 +6,33 @@ use crate::memory::Bytes;
 use hanare_protocol::Result;
 use hanare_protocol::copies::{PeerState, Term};
 use hanare_protocol::id::NodeId;
-use hanare_protocol::limits::STAGE_LEN;
+use hanare_protocol::limits::{MAKING_LACK_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::Malformed;
-use hanare_protocol::wire::copies::FromCopy;
+use hanare_protocol::wire::copies::{ExtentWrite, FromCopy};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// A copy, as its home looks at it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Heard {
+    /// When it confirmed something last, or was expected to first.
+    pub at: Duration,
+    /// Bytes of writes that it got while it is made.
+    written: u64,
+    /// Ranges that were sent and not confirmed: each with those bytes before it.
+    pub ranges: VecDeque<u64>,
+    /// The same of the last that was confirmed.
+    pub confirmed: u64,
+}
+
+impl Heard {
+    pub fn new(at: Duration) -> Heard {
+        Heard { at, ..Heard::default() }
+    }
+}
 
 /// Ranges on their way to a copy that is made: it confirms each.
-const RANGES_AT_ONCE: u64 = 4;
+const RANGES_AT_ONCE: usize = 4;
 
 impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     /// A range comes to a copy that is made. **Errors**: one that no home sends.
@@ -39,10 +60,28 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         let making: Vec<NodeId> = home.peers().filter(|(_, state)| *state == PeerState::Making).map(|(node, _)| node).collect();
         for node in making {
             let heard = self.heard.entry(node).or_default();
-            while heard.ranges < RANGES_AT_ONCE && home.send_range(node) {
-                heard.ranges = heard.ranges.saturating_add(1);
+            while heard.ranges.len() < RANGES_AT_ONCE && home.send_range(node) {
+                heard.ranges.push_back(heard.written);
             }
         }
+    }
+
+    /// Counts a write to a copy that is made.
+    pub(super) fn count_written(&mut self, node: NodeId, write: &ExtentWrite) {
+        if let Some(heard) = self.heard.get_mut(&node) {
+            heard.written = heard.written.saturating_add(write.memory_len());
+        }
+    }
+
+    /// Writes wait while a copy that is made lacks many: else those on their way to it would fill this node's memory.
+    pub(super) fn hold_back(&mut self) {
+        let Some(home) = &mut self.home else { return };
+        let lacks_many = |node| {
+            let heard = self.heard.get(&node);
+            heard.is_some_and(|heard| heard.written.saturating_sub(heard.confirmed) > MAKING_LACK_LEN_MAX)
+        };
+        let is_held_back = home.peers().any(|(node, state)| state == PeerState::Making && lacks_many(node));
+        home.hold_back(is_held_back);
     }
 
     /// The bytes of a range.

@@ -111,6 +111,24 @@ fn who_opens_a_region_does_not_wait_for_a_node_that_lives_and_makes_nothing_read
 }
 
 #[test]
+fn a_further_wish_does_not_end_a_try_that_is_under_way() {
+    let mut pool = Pool::new(3);
+    pool.create(1, "a", 4096, Placement::Local).unwrap();
+    pool.nodes[1].readies = None;
+    set_copies(&mut pool, 2).unwrap();
+    pool.pass(1000, &[]);
+    set_copies(&mut pool, 3).unwrap();
+    let asked = pool.ask(0, OWNER, open("a"));
+    pool.pass(1000, &[]);
+    assert!(pool.answer(0, asked).is_none(), "who opens it waits for the grants that its node makes");
+    pool.nodes[1].readies = Some(Ok(()));
+    pool.nodes[1].make_ready();
+    pool.pass(1000, &[]);
+    let opened = view(pool.answer(0, asked).expect("the try has ended")).unwrap();
+    assert_eq!(opened.copies, 3);
+}
+
+#[test]
 fn a_wish_that_ends_leaves_a_region_without_copies() {
     let mut pool = Pool::new(2);
     pool.create(1, "a", 4096, Placement::Local).unwrap();
