@@ -198,7 +198,7 @@ impl Node {
         let incarnation = Incarnation(u128::from_le_bytes(hanare_memory::random::bytes()?));
         let Origin { coordination, reigns, addresses } = find_coordinator(&options, (&address, incarnation), &keys, &notices)?;
         let join = (!addresses.is_empty() && reigns.is_none()).then(|| addresses.join(" or "));
-        let named = (!addresses.is_empty()).then(|| (addresses, !options.keepers.is_empty()));
+        let named = (!addresses.is_empty()).then_some((addresses, !options.keepers.is_empty()));
         let home = named.map(|named| control::CoordinatorLink::new(named, keys.clone(), bound, notices.clone()));
         let keeper = |persist: &Persist| Keeper::open(&persist.folder, incarnation, &options.name).map(Arc::new);
         let keeper = options.persist.as_ref().map(keeper).transpose()?;

@@ -376,6 +376,9 @@ pub const HELD_LEN_MAX: u64 = 4 << 20;
 /// Time to wait for a peer's reply, unless set otherwise (`HANARE_ANSWER_MS`).
 pub const ANSWER_MS: u64 = 10_000;
 
+/// Most repetitions of a call whose grants are refused.
+pub const GRANT_REFUSAL_COUNT_MAX: u32 = 8;
+
 /// A pause of a node's service after which it first looks whose peers are gone. A dead client's successor needs longer to start, and a
 /// turn that moves a fair share of bytes is shorter.
 pub const PAUSE_MS: u64 = 10;

@@ -18,7 +18,7 @@ struct Numbers {
     last: u64,
     /// Sequences that have begun.
     sequences: usize,
-    /// Those without a call under way.
+    /// Sequences without a call under way.
     free: Vec<u16>,
 }
 
@@ -46,7 +46,7 @@ impl CallNumbers {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a call, in a sequence that has none under way. `None` when all numbers are used, or too many calls are under way.
+    /// Begins a call, in a sequence that has none under way. `None` when no number is left, or no sequence.
     pub fn begin(self: &Arc<Self>) -> Option<NumberedCall> {
         let mut numbers = self.lock();
         let number = Some(numbers.last + 1).filter(|number| *number <= CALL_NUMBER_MAX)?;

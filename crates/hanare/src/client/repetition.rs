@@ -2,7 +2,7 @@
 
 use super::call_numbers::NumberedCall;
 use hanare_protocol::Error;
-use hanare_protocol::limits::{ANSWER_MS, LEASE_MS, REACH_MS, RENEW_MS};
+use hanare_protocol::limits::{ANSWER_MS, GRANT_REFUSAL_COUNT_MAX, LEASE_MS, REACH_MS, RENEW_MS};
 use rustix::time::Timespec;
 use std::time::{Duration, Instant};
 
@@ -21,9 +21,6 @@ pub(crate) struct Repetition {
 #[derive(Default)]
 pub(crate) struct Breaks(Option<Instant>);
 
-/// Most repetitions of a call whose grants are refused.
-const REFUSAL_COUNT_MAX: u32 = 8;
-
 /// Refusals of grants under one call. Each asks for the grants of today, which change with each change of a region. A program that gets few turns
 /// meets several changes in one call.
 #[derive(Default)]
@@ -33,7 +30,7 @@ impl Refusals {
     /// Grants were refused. True if the call is to be repeated with those of today.
     pub fn may_repeat(&mut self) -> bool {
         self.0 = self.0.saturating_add(1);
-        self.0 <= REFUSAL_COUNT_MAX
+        self.0 <= GRANT_REFUSAL_COUNT_MAX
     }
 }
 

@@ -61,7 +61,7 @@ fn ranks_go_on_while_connections_between_their_nodes_are_cut_every_few_milliseco
                 let now = done.load(Ordering::Relaxed);
                 in_vain = if now == before { in_vain + 1 } else { 0 };
                 before = now;
-                // Where processors are busy a dial may take longer than all pauses: a host that is not reached for seconds is lost.
+                // Where processors are busy a dial may take longer than all pauses. A host that is not reached for seconds is lost.
                 if in_vain < 40 {
                     relay.cut();
                 }

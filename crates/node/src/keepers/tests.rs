@@ -358,10 +358,8 @@ impl Pool {
         let Some(number) = number.filter(|_| engine.takes_part()) else { return };
         match packet.said {
             Said::Engine(message) => assert!(engine.receive(number, *message)),
-            Said::Round(asked) => {
-                if engine.answer_round(number, asked) {
-                    self.say(from, to, packet.edition, Said::NoOther(asked));
-                }
+            Said::Round(asked) if engine.answer_round(number, asked) => {
+                self.say(from, to, packet.edition, Said::NoOther(asked));
             }
             Said::NoOther(asked) => engine.on_no_other(number, asked),
             _ => {}
@@ -520,7 +518,7 @@ fn a_changed_list_costs_nothing_that_was_answered_whoever_dies_meanwhile() {
 fn a_keeper_is_added_and_the_first_removed_while_it_leads_and_another_one_dies() {
     let mut pool = Pool::new(5);
     pool.run(3_000);
-    let mut change = |pool: &mut Pool, change: &dyn Fn(&mut KeeperList)| {
+    let change = |pool: &mut Pool, change: &dyn Fn(&mut KeeperList)| {
         let mut list = KeeperList { edition: pool.list.edition + 1, ..pool.list.clone() };
         change(&mut list);
         pool.wish = Some(list.clone());

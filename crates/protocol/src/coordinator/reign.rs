@@ -29,7 +29,7 @@ pub struct Reign {
     pub term: u64,
     /// The leader.
     pub keeper: u64,
-    /// The number of the life of the leader's process. The leader's disk has it before anybody hears it.
+    /// The number of the life of the leader's process. The leader writes it to its disk before it tells it.
     pub life: u64,
     /// Counts the reigns of one life.
     pub turn: u64,

@@ -95,7 +95,7 @@ struct DoneSize {
 pub struct DoneCalls {
     clients: BTreeMap<u64, ClientCalls>,
     notes: u64,
-    /// That of all programs.
+    /// Memory of all programs together.
     size: DoneSize,
     /// The highest call of the programs that were forgotten.
     forgotten: u64,
@@ -189,7 +189,7 @@ impl DoneSize {
 impl ClientCalls {
     fn note(&mut self, call: &UpdateCall, new: Done) {
         let newest = match self.sequences.entry(call.sequence) {
-            // It comes late: its program waits for it no more.
+            // The write comes late: its program waits for it no more.
             Entry::Occupied(newest) if newest.get().number > call.number => return,
             entry => entry.or_default(),
         };

@@ -34,7 +34,7 @@ pub fn encode_call(sequence: u16, number: u64, is_repeat: bool) -> u64 {
 pub fn decode_call(detail: u64, connection: u128) -> Option<UpdateCall> {
     let (number, sequence) = (detail >> NUMBER_SHIFT, (detail >> SEQUENCE_SHIFT) as u16);
     let client = (connection >> 64) as u64;
-    (number > 0).then(|| UpdateCall { client, sequence, number, is_repeat: detail & IS_REPEAT != 0 })
+    (number > 0).then_some(UpdateCall { client, sequence, number, is_repeat: detail & IS_REPEAT != 0 })
 }
 
 /// Bytes of a head.

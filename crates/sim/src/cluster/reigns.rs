@@ -95,9 +95,9 @@ impl Cluster {
         let coordinator = Coordinator::restore(settings, records, self.now_ms);
         let (outputs, planned) = (WaitingOutputs::default(), BatchNumber::default());
         let (jobs, passes, tick_at, life) = (JobService::new(self.lives), VecDeque::new(), None, self.lives);
-        let reign = Some(reign);
-        self.homes.insert(host, Home { life, coordinator, outputs, planned, jobs, reign, passes, tick_at });
-        if today <= reign.unwrap_or_default() {
+        let home = Home { life, coordinator, outputs, planned, jobs, reign: Some(reign), passes, tick_at };
+        self.homes.insert(host, home);
+        if today <= reign {
             self.home_at = host;
         }
         self.on_connect(host, life_of_node)

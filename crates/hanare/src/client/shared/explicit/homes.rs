@@ -260,7 +260,7 @@ impl Homes {
         tools: &mut Tools,
         twins: &Twins,
         pages: &[u64],
-        read: &mut dyn FnMut(&[u64], &mut [u8]) -> Result<(), Refused>,
+        read: &mut ReadPages<'_>,
     ) -> Result<u64, E> {
         let Tools { endpoints, pages: room, message, operands, numbers, diff, reason, seq, call, renewer } = tools;
         let mut wire = HomeWire { home, endpoints, renewer, reason, seq, call };
@@ -342,6 +342,9 @@ impl Homes {
         }
     }
 }
+
+/// Puts the bytes of pages into a room.
+type ReadPages<'r> = dyn FnMut(&[u64], &mut [u8]) -> Result<(), Refused> + 'r;
 
 /// A context's way to one home.
 struct HomeWire<'t> {
