@@ -115,7 +115,7 @@ pub(crate) struct Keepers {
 impl Keepers {
     /// The node at `address`, where an operator named those keepers; its file is at `path`.
     ///
-    /// **Errors**: [`Error::BadSetting`] for a keeper whose pool knows it by another address, and for a number of keepers that cannot begin;
+    /// **Errors**: [`hanare_protocol::Error::BadSetting`] for a keeper whose pool knows it by another address, and for a number of keepers that cannot begin;
     /// those of [`Store::open`].
     pub fn open(
         named: &[String],
