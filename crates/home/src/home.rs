@@ -6,16 +6,21 @@ use crate::heaps::Heaps;
 use crate::locks::{AtOnce, LockTerms, Locks, SleepAsks, WantedLock};
 use crate::memory::{Bytes, Memory, Need, Recall};
 use crate::pages::{Asker, PageInput, PageMemory, Pages};
-use crate::queue_ports::{LaneAt, QueuePorts};
+use crate::queue_calls::answered;
+use crate::queue_doubts::PortDoubts;
+use crate::queue_ports::{GonePorts, LaneAt, QueuePorts};
 use crate::waiter::Waiter;
 use crate::words::{WordMemory, Words};
 use hanare_protocol::copies::DigestCall;
 use hanare_protocol::id::{ClientId, Gid, Grant, Rights, Slot, User};
+use hanare_protocol::limits::QUEUE_GONE_COUNT_MAX;
+use hanare_protocol::lock::lease::PROGRAM_LIFE;
 use hanare_protocol::lock::{Claim, Claimant};
 use hanare_protocol::queue::PortId;
 use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::copies::{CopiedExtent, ExtentCall, ExtentWrite, ToHolder};
 use hanare_protocol::wire::look::LockStat;
+use hanare_protocol::wire::queue::{ArrayAt, QueueCall, QueueChange, QueueRequest};
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::fmt;
@@ -26,6 +31,7 @@ pub struct Home<P: PageMemory, E> {
     locks: Locks,
     words: Words,
     queues: QueuePorts,
+    port_doubts: PortDoubts,
     heaps: Heaps,
     pages: Pages<P>,
     copies: Copies<E, CopyAsker>,
@@ -40,8 +46,8 @@ impl<P: PageMemory, E> fmt::Debug for Home<P, E> {
 impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
     /// A home without requests; `life` is a random number of this life of its node.
     pub fn new(terms: LockTerms, life: u64, pages: Pages<P>) -> Home<P, E> {
-        let (words, queues, heaps, copies) = Default::default();
-        Home { locks: Locks::new(terms, life), words, queues, heaps, pages, copies }
+        let (words, queues, port_doubts, heaps, copies) = Default::default();
+        Home { locks: Locks::new(terms, life), words, queues, port_doubts, heaps, pages, copies }
     }
 
     /// An event happens; [`Home::poll`] gives what comes of it.
@@ -54,12 +60,16 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
             Input::LinkGone { link } => {
                 self.pages.on_link_gone(now, link);
                 self.words.forget(link);
-                self.queues.forget(link, memory);
+                let copies = &self.copies;
+                let gone = self.queues.forget(link, memory, |gid, slot| copies.has(gid, slot));
+                self.tell_gone(now, gone);
                 self.locks.forget(link);
             }
+            Input::LeaseAnswer { client, number: PROGRAM_LIFE, recalled } => self.port_doubts.on_answer(client, recalled),
             Input::LeaseAnswer { client, number, recalled } => self.locks.on_recalled(client, number, recalled),
             Input::Member(is_member) => {
                 self.locks.set_member(now, is_member);
+                self.port_doubts.set_member(now, is_member);
                 if is_member {
                     self.copies.on_coordinator_met(now);
                 }
@@ -95,6 +105,7 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                 // Programs may have locks at the bytes from the home that was lost.
                 if let (None, Some(slot)) = (before, self.home_slot(extent)) {
                     self.locks.doubt_bytes(extent.gid, slot);
+                    self.port_doubts.add((extent.gid, slot));
                 }
             }
             CopyInput::Made { extent, slot, .. } => {
@@ -116,6 +127,12 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
     /// The lane of a queue's writer, if its program has one here.
     pub fn lane_of(&self, writer: PortId) -> Option<LaneAt> {
         self.queues.lane_of(writer)
+    }
+
+    /// Number of ports of a link.
+    #[cfg(test)]
+    pub(crate) fn port_count(&self, link: u64) -> usize {
+        self.queues.count(link)
     }
 
     /// The slot of an extent whose writes are ordered here, by its home.
@@ -153,6 +170,18 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                 CopyOutput::Applied { asker: CopyAsker::Compare(waiter), outcome } => {
                     self.locks.outputs().push_back(SyncOutput::Answer(waiter, compared(outcome)));
                 }
+                CopyOutput::Applied { asker: CopyAsker::Queue(waiter, comes), outcome } => {
+                    if let (Some(port), Err(_)) = (comes, &outcome) {
+                        self.queues.refused(waiter.link, port);
+                    }
+                    self.locks.outputs().push_back(SyncOutput::Answer(waiter, answered(outcome)));
+                }
+                CopyOutput::Applied { asker: CopyAsker::Gone(gid, slot), outcome } => {
+                    // This home did not take it. It looks again, as the next one does.
+                    if outcome.is_err() {
+                        self.port_doubts.add((gid, slot));
+                    }
+                }
                 CopyOutput::Say { extent, message } => return Some(CopyOutput::Say { extent, message }),
                 CopyOutput::Wire(output) => return Some(CopyOutput::Wire(output)),
             }
@@ -162,7 +191,7 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
     /// When [`Input::Tick`] is due; `None` for never.
     pub fn deadline(&self) -> Option<Duration> {
         let parts = [self.locks.deadline(), self.words.deadline(), self.pages.deadline(), self.copies.deadline()];
-        parts.into_iter().flatten().min()
+        parts.into_iter().chain([self.port_doubts.deadline()]).flatten().min()
     }
 
     /// Brings pages home for a stage of the commands of a link.
@@ -178,6 +207,10 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
     ///
     /// **Cost**: a message to each copy, and one back.
     pub fn write(&mut self, now: Duration, link: u64, at: (Gid, Slot), write: ExtentWrite) {
+        if let Some(ExtentCall::Queue(call)) = &write.call {
+            // An append comes from a port, which is refused where there is none.
+            let _ = self.queues.on_call(link, at, call);
+        }
         self.copies.write(now, at, CopyAsker::Link(link), write);
     }
 
@@ -210,7 +243,32 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
         if is_due(self.locks.deadline()) {
             self.locks.tick(now);
         }
+        self.look_at_ports(now, memory);
         self.words.tick(&mut WordMemory { now, memory, pages: &mut self.pages }, self.locks.outputs());
+    }
+
+    /// Looks for ports of which this home has not heard, and asks if their programs live.
+    fn look_at_ports(&mut self, now: Duration, memory: &impl Memory) {
+        if self.port_doubts.deadline().is_none_or(|due| due > now) {
+            return;
+        }
+        let copies = &self.copies;
+        let gone = self.port_doubts.look(now, &self.queues, memory, |gid, slot| copies.is_home_at(gid, slot));
+        while let Some(client) = self.port_doubts.next_asked(now) {
+            self.locks.outputs().push_back(SyncOutput::Recall { client, number: PROGRAM_LIFE });
+        }
+        self.tell_gone(now, gone);
+    }
+
+    /// Has all holders of extents with copies know of ports that are gone.
+    fn tell_gone(&mut self, now: Duration, gone: GonePorts) {
+        for ((gid, slot, offset), ports) in gone {
+            for ports in ports.chunks(QUEUE_GONE_COUNT_MAX) {
+                let call = QueueCall { offset, what: QueueChange::Gone { ports: ports.to_vec() } };
+                let write = ExtentWrite::call(ExtentCall::Queue(call));
+                self.copies.write(now, (gid, slot), CopyAsker::Gone(gid, slot), write);
+            }
+        }
     }
 
     /// The locks that a user may see, with the programs of their links, and how many there are.
@@ -291,8 +349,30 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                 Ok(Some(SyncAnswer::BlockLen { len: len.ok_or(Error::NoBlock { region: gid.to_string(), offset })? }))
             }
             SyncRequest::Compare { slot, grant, call } => self.compare((now, waiter), (slot, grant), call, memory),
-            SyncRequest::Queue(at, request) => self.queues.on_request((waiter.link, user.uid), at, request, memory).map(Some),
+            SyncRequest::Queue(at, request) => self.ask_queue((now, waiter), (client, user), (at, request), memory),
         }
+    }
+
+    /// A port asks something.
+    fn ask_queue<M: Memory>(
+        &mut self,
+        (now, waiter): (Duration, Waiter),
+        (client, user): (ClientId, User),
+        (at, request): (ArrayAt, QueueRequest),
+        memory: &M,
+    ) -> AtOnce {
+        let extent = memory.open(at.slot, at.grant, Rights::Write)?;
+        let gid = extent.gid();
+        if !self.copies.has(gid, at.slot) {
+            return self.queues.on_request((waiter.link, user.uid), at, request, memory).map(Some);
+        }
+        let call = QueueCall { offset: at.offset, what: QueueChange::Port { request, uid: user.uid, client } };
+        call.check(extent.len_bytes()).map_err(|Malformed(reason)| Error::BadUse { region: gid.to_string(), reason: reason.to_owned() })?;
+        self.queues.on_call(waiter.link, (gid, at.slot), &call)?;
+        let comes = request.opens().then(|| request.port().1);
+        let write = ExtentWrite::call(ExtentCall::Queue(call));
+        self.copies.write(now, (gid, at.slot), CopyAsker::Queue(waiter, comes), write);
+        Ok(None)
     }
 
     /// Begins to compare the copies of an extent.

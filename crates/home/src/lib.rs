@@ -26,6 +26,8 @@
 //! | `wire_output` | orders about connections between nodes |
 //! | `queue_ports` | ports of queues, by link |
 //! | `queue_arrays` | arrays of queues of one extent: which are in use, who may, what requests and appends do |
+//! | `queue_calls` | calls on queues whose extents have copies |
+//! | `queue_doubts` | ports of which a home that follows another has not heard |
 //! | `queue_words` | what a home asks of queues' memory |
 //! | `heaps` | heaps of regions |
 //! | `pages` | shared regions ([`Pages`]): who has which page |
@@ -44,6 +46,8 @@ mod locks;
 mod memory;
 mod pages;
 mod queue_arrays;
+mod queue_calls;
+mod queue_doubts;
 mod queue_ports;
 mod queue_words;
 mod quotas;

@@ -5,6 +5,7 @@ use crate::queue_words::QueueWords;
 use hanare_protocol::Result;
 use hanare_protocol::id::{Gid, Grant, Rights, Slot};
 use hanare_protocol::page::{Access, Face};
+use hanare_protocol::queue::PortTable;
 use hanare_protocol::wire::copies::ExtentWrite;
 
 /// The extents of a home.
@@ -62,6 +63,12 @@ pub trait Bytes {
 
     /// Runs `with` on the array of queues that begins at `offset`. **Errors**: [`hanare_protocol::Error::NoQueue`].
     fn with_queues<T>(&self, offset: u64, with: impl FnOnce(&mut QueueArray<'_, Self::Queues>) -> Result<T>) -> Result<T>;
+
+    /// The ports of its arrays of queues that are in use.
+    fn ports(&self) -> Vec<PortTable>;
+
+    /// Takes the ports that a home has told of, in place of its own. False for those that no home has.
+    fn set_ports(&self, ports: &[PortTable]) -> bool;
 }
 
 /// Pages that have to be at home.

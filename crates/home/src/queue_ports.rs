@@ -2,9 +2,9 @@
 
 use crate::memory::{Bytes, Memory};
 use hanare_protocol::id::{Gid, Rights, Slot};
-use hanare_protocol::limits::{QUEUE_LINK_PORT_COUNT_MAX, QUEUE_READY_COUNT_MAX};
+use hanare_protocol::limits::QUEUE_LINK_PORT_COUNT_MAX;
 use hanare_protocol::queue::PortId;
-use hanare_protocol::wire::queue::{ArrayAt, QueueRequest};
+use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueCall, QueueChange, QueueRequest};
 use hanare_protocol::wire::sync::SyncAnswer;
 use hanare_protocol::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,9 +22,12 @@ struct Port {
     slot: Slot,
     at: u64,
     queue: u64,
-    /// The lane of a writer.
+    /// The lane of a writer. `None` for readers, and for all ports that came by a call which holders of copies carry out.
     lane: Option<u32>,
 }
+
+/// Ports that are gone, each with its queue, by extent and the first byte of their array.
+pub(crate) type GonePorts = BTreeMap<(Gid, Slot, u64), Vec<(u64, PortId)>>;
 
 /// The lane of a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,10 +49,8 @@ pub struct LaneAt {
 impl QueuePorts {
     /// The lane of a writer that is here. **Cost**: a search in the ports of each link.
     pub fn lane_of(&self, writer: PortId) -> Option<LaneAt> {
-        let first = Port { id: writer, gid: Gid(0), slot: Slot(0), at: 0, queue: 0, lane: None };
         self.links.iter().find_map(|(link, ports)| {
-            let mut own = ports.range(first..).take_while(|port| port.id == writer);
-            let (port, lane) = own.find_map(|port| Some((port, port.lane?)))?;
+            let (port, lane) = of_id(ports, writer).find_map(|port| Some((port, port.lane?)))?;
             Some(LaneAt { link: *link, gid: port.gid, slot: port.slot, at: port.at, queue: port.queue, lane })
         })
     }
@@ -69,56 +70,63 @@ impl QueuePorts {
             return Err(Error::IsMapped { gid: extent.gid() });
         }
         let (gid, slot, offset) = (extent.gid(), extent.slot(), at.offset);
-        let port = |id: u64, queue: u64, lane: Option<u32>| Port { id: PortId(id), gid, slot, at: offset, queue, lane };
-        match request {
-            QueueRequest::OpenLane { queue, writer } => {
-                self.check_room(link)?;
-                let (lane, accepted) = extent.with_queues(offset, |home| home.open_lane(queue, PortId(writer), uid))?;
-                self.note(link, port(writer, queue, Some(lane)));
-                return Ok(SyncAnswer::Lane { lane, accepted });
-            }
-            QueueRequest::ResumeLane { queue, lane, writer } => {
-                self.check_room(link)?;
-                let accepted = extent.with_queues(offset, |home| home.resume_lane(queue, lane, PortId(writer)))?;
-                self.note(link, port(writer, queue, Some(lane)));
-                return Ok(SyncAnswer::Lane { lane, accepted });
-            }
-            QueueRequest::OpenReader { first, count, reader } => {
-                self.check_room(link)?;
-                extent.with_queues(offset, |home| home.open_reader(first, count, PortId(reader)))?;
-                self.note(link, port(reader, first, None));
-            }
-            QueueRequest::CloseLane { queue, lane, writer } => {
-                self.drop(link, port(writer, queue, Some(lane)));
-                extent.with_queues(offset, |home| {
-                    home.close_lane(queue, lane, PortId(writer));
-                    Ok(())
-                })?;
-            }
-            QueueRequest::CloseReader { first, reader } => {
-                self.drop(link, port(reader, first, None));
-                extent.with_queues(offset, |home| {
-                    home.close_reader(first, PortId(reader));
-                    Ok(())
-                })?;
-            }
-            QueueRequest::Free { queue, lane, reader, head } => {
-                extent.with_queues(offset, |home| home.free((queue, lane), PortId(reader), head))?;
-            }
-            QueueRequest::Leave { queue, reader } => {
-                extent.with_queues(offset, |home| home.leave(queue, PortId(reader)))?;
-            }
-            QueueRequest::TakeReady { reader } => {
-                let ready = extent.with_queues(offset, |home| home.take_ready(PortId(reader)))?;
-                let mut queues = [0; QUEUE_READY_COUNT_MAX];
-                queues.iter_mut().zip(&ready).for_each(|(to, from)| *to = *from);
-                return Ok(SyncAnswer::Ready { count: ready.len() as u8, queues });
-            }
-            QueueRequest::Tell { queue, lane, reader } => {
-                extent.with_queues(offset, |home| home.tell((queue, lane), PortId(reader)))?;
-            }
+        let (queue, id) = request.port();
+        if request.opens() {
+            self.check_room(link)?;
         }
-        Ok(SyncAnswer::Done)
+        if request.closes() {
+            self.drop(link, id, |port| (port.gid, port.slot, port.at, port.queue) == (gid, slot, offset, queue));
+        }
+        let answer = extent.with_queues(offset, |array| array.answer(request, uid))?;
+        if request.opens() {
+            let lane = if let SyncAnswer::Lane { lane, .. } = answer { Some(lane) } else { None };
+            self.note(link, Port { id, gid, slot, at: offset, queue, lane });
+        }
+        Ok(answer)
+    }
+
+    /// A port of that link asks something, or appends, and all holders of its extent carry that out. It is gone when the link ends.
+    ///
+    /// **Errors**: [`Error::LimitReached`] for a port that comes.
+    pub fn on_call(&mut self, link: u64, at: (Gid, Slot), call: &QueueCall) -> Result<()> {
+        let (gid, slot) = at;
+        let (queue, id, opens) = match &call.what {
+            QueueChange::Port { request, .. } if request.closes() => {
+                self.drop(link, request.port().1, |port| (port.gid, port.slot, port.at) == (gid, slot, call.offset));
+                return Ok(());
+            }
+            QueueChange::Port { request, .. } => (request.port().0, request.port().1, request.opens()),
+            QueueChange::Append { operand, .. } => match AppendFront::decode(operand) {
+                Ok((front, _)) => (front.queue, front.writer, false),
+                Err(_) => return Ok(()),
+            },
+            QueueChange::Gone { .. } => return Ok(()),
+        };
+        if self.links.get(&link).is_some_and(|ports| has(ports, id, at)) {
+            return Ok(());
+        }
+        match self.check_room(link) {
+            Err(full) if opens => return Err(full),
+            Err(_) => {}
+            Ok(()) => self.note(link, Port { id, gid, slot, at: call.offset, queue, lane: None }),
+        }
+        Ok(())
+    }
+
+    /// A port that was to come on that link did not.
+    pub fn refused(&mut self, link: u64, id: PortId) {
+        self.drop(link, id, |_| true);
+    }
+
+    /// True if a port of an extent is on a link of this home.
+    pub fn is_here(&self, id: PortId, at: (Gid, Slot)) -> bool {
+        self.links.values().any(|ports| has(ports, id, at))
+    }
+
+    /// Number of ports of a link.
+    #[cfg(test)]
+    pub fn count(&self, link: u64) -> usize {
+        self.links.get(&link).map_or(0, BTreeSet::len)
     }
 
     fn check_room(&self, link: u64) -> Result<()> {
@@ -135,24 +143,45 @@ impl QueuePorts {
         self.links.entry(link).or_default().insert(port);
     }
 
-    fn drop(&mut self, link: u64, port: Port) {
+    fn drop(&mut self, link: u64, id: PortId, is_its: impl Fn(&Port) -> bool) {
         if let Some(ports) = self.links.get_mut(&link) {
-            ports.remove(&port);
+            let those: Vec<Port> = of_id(ports, id).filter(|port| is_its(port)).copied().collect();
+            those.iter().for_each(|port| drop(ports.remove(port)));
         }
     }
 
-    /// A link ended: writers on it are gone, and readers.
-    pub fn forget(&mut self, link: u64, memory: &impl Memory) {
+    /// A link ended: writers on it are gone, and readers. Gives those whose extents have copies, which are to be told. A port that has come on
+    /// another link is not gone.
+    pub fn forget(&mut self, link: u64, memory: &impl Memory, has_copies: impl Fn(Gid, Slot) -> bool) -> GonePorts {
+        let mut gone = GonePorts::new();
         for port in self.links.remove(&link).into_iter().flatten() {
+            let at = (port.gid, port.slot);
+            if has_copies(port.gid, port.slot) {
+                if !self.is_here(port.id, at) {
+                    gone.entry((port.gid, port.slot, port.at)).or_default().push((port.queue, port.id));
+                }
+                continue;
+            }
             let Some(extent) = memory.find(port.gid, port.slot) else { continue };
             // A queue that was overwritten meanwhile is nobody's.
-            let _ = extent.with_queues(port.at, |home| {
+            let _ = extent.with_queues(port.at, |array| {
                 match port.lane {
-                    Some(lane) => home.break_lane(port.queue, lane, port.id),
-                    None => home.break_reader(port.queue, port.id),
+                    Some(lane) => array.break_lane(port.queue, lane, port.id),
+                    None => array.break_port(port.queue, port.id),
                 }
                 Ok(())
             });
         }
+        gone
     }
+}
+
+/// The ports of a link with that number.
+fn of_id(ports: &BTreeSet<Port>, id: PortId) -> impl Iterator<Item = &Port> {
+    let first = Port { id, gid: Gid(0), slot: Slot(0), at: 0, queue: 0, lane: None };
+    ports.range(first..).take_while(move |port| port.id == id)
+}
+
+fn has(ports: &BTreeSet<Port>, id: PortId, (gid, slot): (Gid, Slot)) -> bool {
+    of_id(ports, id).any(|port| (port.gid, port.slot) == (gid, slot))
 }

@@ -1,5 +1,7 @@
 //! The object as its driver sees it.
 
+mod ports;
+
 use super::*;
 use hanare_protocol::Error;
 use hanare_protocol::copies::{HolderSet, Term};

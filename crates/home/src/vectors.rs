@@ -11,7 +11,7 @@ use crate::pages::VectorPages;
 use crate::queue_arrays::{QueueArray, QueueArrays};
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot};
 use hanare_protocol::limits::PAGE_LEN;
-use hanare_protocol::queue::Store;
+use hanare_protocol::queue::{PortTable, Store};
 use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::{Error, Result};
 use queues::VectorQueues;
@@ -183,5 +183,13 @@ impl<S: Store + Clone> Bytes for SpillingVector<S> {
 
     fn with_queues<T>(&self, offset: u64, with: impl FnOnce(&mut QueueArray<'_, VectorWords<S>>) -> Result<T>) -> Result<T> {
         self.queues.borrow_mut().with((self.gid, offset), &self.memory, with)
+    }
+
+    fn ports(&self) -> Vec<PortTable> {
+        self.queues.borrow().tables()
+    }
+
+    fn set_ports(&self, ports: &[PortTable]) -> bool {
+        self.queues.borrow_mut().set_tables((self.gid, self.len_bytes()), ports)
     }
 }

@@ -7,6 +7,7 @@ use hanare_home::{QueueArray, QueueArrays};
 use hanare_memory::{Extent, Window, vector};
 use hanare_protocol::id::Gid;
 use hanare_protocol::limits::SMALL_REGION_LEN;
+use hanare_protocol::queue::PortTable;
 use hanare_protocol::queue::layout::{LINE_LEN, MAGIC};
 use hanare_protocol::wire::queue::{APPENDED_LEN, encode_appended};
 use hanare_protocol::{Error, Result};
@@ -133,10 +134,15 @@ impl NodeExtent {
         self.answers = None;
     }
 
-    /// True if arrays of queues in it are in use, or it begins with one.
-    pub fn has_queues(&self) -> bool {
+    /// True if programs use arrays of queues in it.
+    pub fn uses_queues(&self) -> bool {
+        !self.queues().is_empty()
+    }
+
+    /// True if it begins with an array of queues that was read back, and has words of programs of the life before.
+    pub fn has_restored_queues(&self) -> bool {
         let begins = || vector::load_word(self.reach().window(), 0, 8).is_ok_and(|word| word == MAGIC);
-        !self.queues().is_empty() || (self.len >= LINE_LEN && begins())
+        self.queues().are_restored() && self.len >= LINE_LEN && begins()
     }
 
     /// True if other nodes have copies of it.
@@ -156,9 +162,9 @@ impl NodeExtent {
         self.answers.as_ref().is_none_or(|answers| answers.load(Ordering::Relaxed))
     }
 
-    /// Refuses what copies do not have yet.
-    fn refuse_with_copies(&self, what: &str) -> Result<()> {
-        let reason = || format!("{what} cannot lie in a region with copies; create a region without --copies for them");
+    /// Refuses links of queues' ports, of which other holders would not know.
+    pub fn check_links(&self) -> Result<()> {
+        let reason = || "ports of queues with copies have no links".to_owned();
         if self.has_copies() { Err(Error::BadUse { region: self.gid.to_string(), reason: reason() }) } else { Ok(()) }
     }
 
@@ -188,9 +194,18 @@ impl NodeExtent {
     ///
     /// **Errors**: [`Error::NoQueue`] where none begins there.
     pub fn with_queues<T>(&self, at: u64, with: impl FnOnce(&mut QueueArray<'_, SharedQueues>) -> Result<T>) -> Result<T> {
-        self.refuse_with_copies("queues")?;
         let (mut queues, reach) = (self.queues(), self.reach());
         queues.with((self.gid, at), &ExtentQueues { gid: self.gid, window: reach.window(), spills: &self.spills }, with)
+    }
+
+    /// The ports of its arrays of queues that are in use.
+    pub fn ports(&self) -> Vec<PortTable> {
+        self.queues().tables()
+    }
+
+    /// Takes the ports that a home has told of, in place of its own. False for those that no home has.
+    pub fn set_ports(&self, ports: &[PortTable]) -> bool {
+        self.queues().set_tables((self.gid, self.len), ports)
     }
 
     fn queues(&self) -> MutexGuard<'_, QueueArrays<Spill>> {

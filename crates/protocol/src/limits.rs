@@ -127,6 +127,9 @@ pub const QUEUE_CLAIM_COUNT_MAX: usize = 1 << 20;
 /// Most ports of queues of one connection. Each is 100 bytes at its node, which looks at all of them when the connection ends.
 pub const QUEUE_LINK_PORT_COUNT_MAX: usize = 65_536;
 
+/// Most ports of programs that are gone in one call on queues with copies: some 20 KiB.
+pub const QUEUE_GONE_COUNT_MAX: usize = 1024;
+
 /// Bytes of the pieces in which pool memory is taken for spilled units: small, because most spills are short.
 pub const QUEUE_SPILL_LEN: u64 = SMALL_REGION_LEN / 2;
 

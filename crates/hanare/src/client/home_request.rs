@@ -28,7 +28,7 @@ impl Region {
             let asked = request(route.slot, route.grant);
             match route.remote.ask_sync(&asked, patience) {
                 Ok((answer, _)) => return Ok(answer),
-                Err(error) if may_repeat && is_of_a_lost_home(&error) && breaks.may_repeat_moved() => {
+                Err(error) if may_repeat && is_of_a_lost_home(&error, &asked) && breaks.may_repeat_moved() => {
                     match self.refresh_after(&error) {
                         // The coordinator names the home, so it is waited for.
                         Ok(()) | Err(Error::NoCoordinator { .. } | Error::Timeout { .. }) => {}
@@ -47,8 +47,10 @@ impl Region {
 }
 
 /// True if another node may be home by now, or soon.
-fn is_of_a_lost_home(error: &Error) -> bool {
+fn is_of_a_lost_home(error: &Error, asked: &SyncRequest) -> bool {
     use Error::{Broken, GrantRefused, NodeLost, NotInTime, Timeout};
     let nothing_was_sent = matches!(error, Broken { happened: Happened::No, .. });
-    nothing_was_sent || matches!(error, GrantRefused { .. } | NodeLost { .. } | NotInTime { .. } | Timeout { .. })
+    // All that a port asks of a queue happens once.
+    let is_ports = matches!((error, asked), (Broken { .. }, SyncRequest::Queue(..)));
+    nothing_was_sent || is_ports || matches!(error, GrantRefused { .. } | NodeLost { .. } | NotInTime { .. } | Timeout { .. })
 }

@@ -50,6 +50,7 @@ mod collectives;
 mod commands;
 mod copied_heaps;
 mod copied_mappings;
+mod copied_queues;
 mod copies;
 mod copies_end;
 mod cost;

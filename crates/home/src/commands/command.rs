@@ -11,7 +11,8 @@ use hanare_protocol::limits::{BODY_LEN_MAX, OLD_LEN_MAX, PAGE_LEN};
 use hanare_protocol::page::Access;
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
-use hanare_protocol::wire::copies::ExtentWrite;
+use hanare_protocol::wire::copies::{ExtentCall, ExtentWrite};
+use hanare_protocol::wire::queue::{QueueCall, QueueChange};
 use hanare_protocol::{Error, Result};
 
 /// Longest address of a node.
@@ -91,7 +92,7 @@ impl<M: CommandMemory> AdmittedCommand<M> {
         }
         match self.op {
             // Queues are reached as they are, or not at all.
-            Op::Append { .. } if self.is_by_pages() => Err(Error::IsMapped { gid: self.extent().gid() }),
+            Op::Append { .. } if self.is_by_pages() && !self.has_copies() => Err(Error::IsMapped { gid: self.extent().gid() }),
             Op::CopyFrom { address_len } if address_len > ADDRESS_LEN_MAX => refuse("an address beyond the limit"),
             Op::CopyFrom { address_len: 1.. } if len > BODY_LEN_MAX => {
                 refuse("more bytes than another node gives in one message")
@@ -193,6 +194,10 @@ impl<M: CommandMemory> AdmittedCommand<M> {
                 let operand = held.iter().copied().cycle().skip(phase).take(self.asked as usize).collect();
                 ExtentWrite { once: self.once(self.done), ..ExtentWrite::put(self.ranges(self.done), operand) }
             }
+            Op::Append { lane } => {
+                let what = QueueChange::Append { lane, operand: held.to_vec() };
+                ExtentWrite::call(ExtentCall::Queue(QueueCall { offset: self.shape.block_offset(0), what }))
+            }
             op => {
                 ExtentWrite { op, ranges: self.ranges(self.done), operand: held.to_vec(), once: self.once(self.done), call: None }
             }
@@ -241,6 +246,11 @@ impl<M: CommandMemory> AdmittedCommand<M> {
 
     /// [`AdmittedCommand::need`] for a stage of the rest; [`AdmittedCommand::step_by_pages`] does it.
     pub fn next_need(&mut self, most: u64) -> Need {
+        if let Op::Append { .. } = self.op {
+            // It is one call.
+            self.asked = self.stream_len();
+            return Need { gid: self.extent().gid(), slot: self.extent().slot(), access: Access::Write, pages: Vec::new() };
+        }
         let most = if self.rest.is_empty() { most } else { self.rest.len() as u64 / self.op.operand_factor() };
         self.need(most)
     }

@@ -4,7 +4,8 @@ use crate::waiter::Waiter;
 use crate::wire_output::WireOutput;
 use hanare_protocol::copies::HolderSet;
 use hanare_protocol::heap::answers_of;
-use hanare_protocol::id::{NodeId, Slot};
+use hanare_protocol::id::{Gid, NodeId, Slot};
+use hanare_protocol::queue::PortId;
 use hanare_protocol::wire::control::{NodeAddress, decode};
 use hanare_protocol::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use hanare_protocol::wire::sync::SyncAnswer;
@@ -75,6 +76,10 @@ pub(crate) enum CopyAsker {
     Heap(Waiter),
     /// A comparison of copies.
     Compare(Waiter),
+    /// A port's request; with the port, if it is to come.
+    Queue(Waiter, Option<PortId>),
+    /// Ports of programs that are gone, of queues in that extent.
+    Gone(Gid, Slot),
 }
 
 /// The answers to a call on a heap, of their bytes.

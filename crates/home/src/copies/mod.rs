@@ -154,6 +154,11 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         self.parts.get(&extent).is_some_and(CopiedPart::is_home)
     }
 
+    /// True if this node is the home of the region's extent of that slot.
+    pub fn is_home_at(&self, gid: Gid, slot: Slot) -> bool {
+        self.slots.get(&slot).is_some_and(|extent| extent.gid == gid && self.is_home(*extent))
+    }
+
     /// The heap of a region that begins in that slot, as its home here knows it.
     pub fn heap(&self, gid: Gid, slot: Slot) -> Option<&Heap> {
         let extent = self.slots.get(&slot).filter(|extent| extent.gid == gid)?;

@@ -6,8 +6,9 @@ use super::waiting::WaitingCommand;
 use super::wires::CopyWires;
 use super::{CopyOutput, Replies, say, to_copy};
 use crate::memory::Bytes;
+use crate::queue_calls::{carry_out, is_refusal};
 use hanare_protocol::copies::{
-    Comparison, CopyLog, CopyOutput as LogOutput, DigestCall, DoneBefore, DoneCalls, HolderSet, HomeLog, HomeOutput, PeerState,
+    Comparison, CopyLog, CopyOutput as LogOutput, CopyState, DigestCall, DoneBefore, DoneCalls, HolderSet, HomeLog, HomeOutput, PeerState,
     Position, Term, UpdateCall,
 };
 use hanare_protocol::error::Happened;
@@ -306,17 +307,21 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                     // The bytes that were here are void.
                     (self.home, self.broken, self.done, self.heap) = (None, Broken::No, DoneCalls::default(), None);
                     self.extent.set_open(false);
+                    self.extent.set_ports(&[]);
                 }
                 stale.into_iter().collect()
             }
             ToCopy::Range { term, range, bytes } => return self.take_range(term, range, &bytes),
-            ToCopy::Made { term, done, heap } => {
+            ToCopy::Made { term, done, heap, ports } => {
                 if !done.is_within_limits() {
                     return Err(Malformed("more updates than an extent remembers"));
                 }
                 let outcome = self.copy.made(term);
                 if matches!(outcome, LogOutput::Has { .. }) {
                     (self.done, self.heap) = (done, heap);
+                    if !self.extent.set_ports(&ports) {
+                        return Err(Malformed("ports that no queues have"));
+                    }
                 }
                 vec![outcome]
             }
@@ -334,6 +339,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                         replies.push(FromCopy::Digests { term: self.copy.term(), position, digests });
                     }
                     Ok(_) => {}
+                    Err(error) if is_refusal(&entry, &error) => {}
                     Err(error) => {
                         self.break_down(&error);
                         return Vec::new();
@@ -356,8 +362,21 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
 
     /// Carries out what the home's rules order.
     pub fn drive(&mut self, extent: CopiedExtent, wires: &mut CopyWires, outputs: &mut VecDeque<CopyOutput<A>>) {
-        self.send_ranges();
         self.hold_back();
+        loop {
+            self.carry_out_all(extent, wires, outputs);
+            // A copy is whole when all that is applied is in its ranges.
+            if !self.send_ranges() {
+                break;
+            }
+        }
+        if self.broken == Broken::Untold {
+            self.broken = Broken::Told;
+            outputs.push_back(say(extent, FromHolder::Broken));
+        }
+    }
+
+    fn carry_out_all(&mut self, extent: CopiedExtent, wires: &mut CopyWires, outputs: &mut VecDeque<CopyOutput<A>>) {
         while let Some(output) = self.home.as_mut().and_then(HomeLog::poll) {
             let (to, message) = match output {
                 HomeOutput::Write { to, term, position, stable, entry } => {
@@ -366,7 +385,10 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 }
                 HomeOutput::Ask { to, term } => (to, ToCopy::Ask { term }),
                 HomeOutput::Make { to, term, at } => (to, ToCopy::Make { term, at }),
-                HomeOutput::Made { to, term } => (to, ToCopy::Made { term, done: self.done.clone(), heap: self.heap.clone() }),
+                HomeOutput::Made { to, term } => {
+                    let (done, heap, ports) = (self.done.clone(), self.heap.clone(), self.extent.ports());
+                    (to, ToCopy::Made { term, done, heap, ports })
+                }
                 HomeOutput::Range { to, term, range } => match self.read_range(range) {
                     Ok(bytes) => (to, ToCopy::Range { term, range, bytes }),
                     Err(error) => {
@@ -406,10 +428,6 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
             };
             wires.send(to, || to_copy(extent, message), outputs);
         }
-        if self.broken == Broken::Untold {
-            self.broken = Broken::Told;
-            outputs.push_back(say(extent, FromHolder::Broken));
-        }
     }
 
     /// Applies a write, and notes the call that it is a part of. Returns the elements before it, or what its call answers.
@@ -417,6 +435,15 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         let olds = match &write.call {
             Some(ExtentCall::Heap(call)) => answer_bytes(&Heap::carry_out(&mut self.heap, call)),
             Some(ExtentCall::Digests(call)) => call.digests(|offset, into| self.extent.read(offset, into))?,
+            Some(ExtentCall::Queue(call)) => {
+                // Only the whole queue makes sense. A copy that is made gets the bytes that were changed, and the ports at its end.
+                if self.home.is_none() && self.copy.state() == CopyState::Making {
+                    return Ok(Vec::new());
+                }
+                let (outcome, touched) = carry_out(&self.extent, call);
+                self.touch(&touched);
+                outcome?
+            }
             None => self.extent.apply(write)?,
         };
         if let Some(once) = &write.once {
@@ -428,7 +455,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     /// All copies have a write: the home applies it, and its command goes on.
     fn apply(&mut self, position: Position, entry: &ExtentWrite, outputs: &mut VecDeque<CopyOutput<A>>) {
         let outcome = self.apply_noted(entry);
-        let failed = outcome.as_ref().err().cloned();
+        let failed = outcome.as_ref().err().filter(|error| !is_refusal(entry, error)).cloned();
         if let Some(mut waiting) = self.askers.remove(&position) {
             let outcome = outcome.map(|bytes| match &entry.call {
                 Some(ExtentCall::Digests(call)) => self.compare(call, &mut waiting, &bytes),

@@ -2,6 +2,7 @@
 
 mod comparing;
 mod making;
+mod queues;
 
 use super::*;
 use crate::vectors::{Vector, Vectors};
@@ -12,6 +13,7 @@ use hanare_protocol::heap::{HeapCall, HeapRefusal, HeapWish, answers_of};
 use hanare_protocol::id::{Epoch, Gid};
 use hanare_protocol::limits::{DONE_CLIENT_COUNT_MAX, STAGE_LEN};
 use hanare_protocol::wire::command::{Op, Update};
+use hanare_protocol::wire::copies::ExtentCall;
 use std::sync::Arc;
 
 const EXTENT: CopiedExtent = CopiedExtent { gid: Gid(1), index: 0 };

@@ -9,6 +9,7 @@ use hanare_memory::exec::{Exec, Stage};
 use hanare_memory::{Window, vector};
 use hanare_protocol::Result;
 use hanare_protocol::id::{Gid, Grant, Rights, Slot};
+use hanare_protocol::queue::PortTable;
 use hanare_protocol::shape::Shape;
 use hanare_protocol::wire::copies::ExtentWrite;
 
@@ -77,6 +78,14 @@ impl Bytes for Opened {
 
     fn with_queues<T>(&self, offset: u64, with: impl FnOnce(&mut QueueArray<'_, SharedQueues>) -> Result<T>) -> Result<T> {
         self.held().with_queues(offset, with)
+    }
+
+    fn ports(&self) -> Vec<PortTable> {
+        self.held().ports()
+    }
+
+    fn set_ports(&self, ports: &[PortTable]) -> bool {
+        self.held().set_ports(ports)
     }
 }
 

@@ -86,8 +86,11 @@ impl Entry {
         if self.shares > 0 || self.mappings > 0 {
             return self.refuse("hosts map it; let their programs unmap it");
         }
-        if self.held.has_queues() {
-            return self.refuse("queues lie in it, which have no copies; make them anew on another node, and remove these");
+        if self.held.uses_queues() {
+            return self.refuse("programs use queues in it; let them leave, or make such queues anew with copies");
+        }
+        if self.held.has_restored_queues() {
+            return self.refuse("queues lie in it that were read back from disk; make them anew with copies, and remove these");
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::home_states::{HOMES, HomeLogEvent, HomeLogState, PEERS, PeerEvent, Pe
 use super::{HolderSet, Position, Term};
 use crate::id::NodeId;
 use crate::table;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Result of an input, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -91,13 +91,15 @@ pub enum HomeOutput<E> {
 }
 
 /// A copy, as its home sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct PeerCopy {
     state: PeerState,
     order: u64,
     has: Position,
     /// The next range to send.
     range: u64,
+    /// Ranges before that to send again.
+    again: BTreeSet<u64>,
     /// The last write before it began to count.
     from: Position,
 }
@@ -150,7 +152,7 @@ impl<E: Clone> HomeLog<E> {
     ) -> HomeLog<E> {
         let peer = |node: &NodeId| {
             let has = has.get(node).copied().unwrap_or_default();
-            (*node, PeerCopy { state: PeerState::Member, order: 0, has, range: ranges, from: last })
+            (*node, PeerCopy { state: PeerState::Member, order: 0, has, range: ranges, again: BTreeSet::new(), from: last })
         };
         let peers = set.copies.iter().filter(|node| **node != me).map(peer).collect();
         let (state, outputs) = (HomeLogState::Filling, VecDeque::new());
@@ -357,8 +359,8 @@ impl<E: Clone> HomeLog<E> {
             return false;
         }
         let (term, at) = (self.term, self.applied);
-        self.peers
-            .insert(node, PeerCopy { state: PeerState::Making, order, has: Position::default(), range: 0, from: self.last });
+        let (has, again, from) = (Position::default(), BTreeSet::new(), self.last);
+        self.peers.insert(node, PeerCopy { state: PeerState::Making, order, has, range: 0, again, from });
         self.outputs.push_back(HomeOutput::Make { to: node, term, at });
         self.advance();
         true
@@ -373,6 +375,10 @@ impl<E: Clone> HomeLog<E> {
             peer.range = peer.range.saturating_add(1);
             return true;
         }
+        if let Some(range) = peer.again.pop_first() {
+            self.outputs.push_back(HomeOutput::Range { to: node, term, range });
+            return true;
+        }
         peer.from = last;
         peer.has = self.applied;
         self.step(node, PeerEvent::Sent);
@@ -380,6 +386,13 @@ impl<E: Clone> HomeLog<E> {
         // The copy has the writes that are applied. Those that wait it gets now, and they wait for it.
         self.send_again(node);
         false
+    }
+
+    /// A write that copies carry out only when they are whole has changed bytes of a range: copies that are made get it again. The caller says so
+    /// before it asks for the next output. Gives those copies that would not get it anyway.
+    pub fn touch(&mut self, range: u64) -> Vec<NodeId> {
+        let making = self.peers.iter_mut().filter(|(_, peer)| peer.state == PeerState::Making && range < peer.range);
+        making.filter_map(|(node, peer)| peer.again.insert(range).then_some(*node)).collect()
     }
 
     fn step(&mut self, node: NodeId, event: PeerEvent) -> bool {

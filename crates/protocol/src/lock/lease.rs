@@ -85,6 +85,10 @@ pub const TABLE: &[Row<LeasePhase, LeaseEvent>] = &[
     },
 ];
 
+/// In place of a taking's number: a home asks if the program lives. [`Recalled::Held`] says that it does, [`Recalled::Unknown`] that its node knows
+/// nothing of it.
+pub const PROGRAM_LIFE: u64 = u64::MAX;
+
 /// A node's report on a recalled lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Recalled {

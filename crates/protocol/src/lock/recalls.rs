@@ -49,6 +49,11 @@ impl RecallTimes {
         self.due.insert((now_ms, who));
     }
 
+    /// True if a node is being asked.
+    pub fn has(&self, who: Claimant) -> bool {
+        self.times.contains_key(&who)
+    }
+
     /// Ends the questions to a node.
     pub fn end(&mut self, who: Claimant) {
         if let Some((_, due_ms)) = self.times.remove(&who) {

@@ -23,15 +23,17 @@
 use crate::limits::{QUEUE_CLAIM_COUNT_MAX, QUEUE_PORT_COUNT_MAX};
 use crate::queue::layout::{Overflow, QueueForm};
 use crate::table::{self, Row};
+use crate::id::ClientId;
 use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A writer or a reader, as its home knows it; drawn at random, so that nobody speaks for another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PortId(pub u64);
 
 /// The states of a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LaneState {
     /// No writer has it.
     Free = 0,
@@ -69,7 +71,7 @@ pub const LANES: &[Row<LaneState, LaneEvent>] = &[
 ];
 
 /// The states of a reader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ReaderState {
     /// No reader.
     Absent = 0,
@@ -147,12 +149,12 @@ pub(super) struct Lane<S> {
     pub(super) state: LaneState,
     pub(super) writer: PortId,
     /// The writer's user, whose memory its spilled units are.
-    uid: u32,
+    pub(super) uid: u32,
     /// Units of this writer that count, but for those of a link that it has.
     pub(super) accepted: u64,
     /// The generation of its link.
     pub(super) link: Option<u32>,
-    spill: Option<S>,
+    pub(super) spill: Option<S>,
 }
 
 impl<S: Store> Lane<S> {
@@ -167,11 +169,11 @@ impl<S: Store> Lane<S> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Reading {
+pub(super) struct Reading {
     /// Queues that it reads, from the one by whose number it is found.
-    count: u64,
-    port: PortId,
-    state: ReaderState,
+    pub(super) count: u64,
+    pub(super) port: PortId,
+    pub(super) state: ReaderState,
 }
 
 /// State of an array at its home: nothing of queues without users and spilled units.
@@ -183,13 +185,16 @@ pub struct Home<S> {
     pub(super) lanes: BTreeMap<(u64, u32), Lane<S>>,
     /// Links that lanes had so far.
     pub(super) links: u32,
-    readers: BTreeMap<u64, Reading>,
+    pub(super) readers: BTreeMap<u64, Reading>,
+    /// Programs of ports, where the next home has to know them. Those of ports that left may be among them.
+    pub(super) clients: BTreeMap<PortId, ClientId>,
 }
 
 impl<S: Store> Home<S> {
     /// An array without writers and readers.
     pub fn new(name: String, form: QueueForm) -> Home<S> {
-        Home { form, name, lanes: BTreeMap::new(), links: 0, readers: BTreeMap::new() }
+        let (lanes, readers, clients) = Default::default();
+        Home { form, name, lanes, links: 0, readers, clients }
     }
 
     /// The form of its queues.

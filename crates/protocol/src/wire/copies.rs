@@ -9,10 +9,12 @@
 
 use super::Malformed;
 use super::command::Op;
+use super::queue::QueueCall;
 use crate::copies::{DigestCall, DoneCalls, HolderSet, Once, Position, Term, UpdateCall};
 use crate::heap::{HEAP_ANSWER_LEN, Heap, HeapCall};
 use crate::id::{Gid, NodeId};
 use crate::limits::{STAGE_LEN, WRITE_RANGE_COUNT_MAX};
+use crate::queue::PortTable;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -149,6 +151,8 @@ pub enum ToCopy {
         done: DoneCalls,
         /// The heap of the region, where that begins in the extent.
         heap: Option<Heap>,
+        /// The ports of arrays of queues in the extent that are in use.
+        ports: Vec<PortTable>,
     },
 }
 
@@ -209,6 +213,8 @@ pub enum ExtentCall {
     Heap(HeapCall),
     /// The digests of some pages.
     Digests(DigestCall),
+    /// On an array of queues.
+    Queue(QueueCall),
 }
 
 impl ExtentWrite {
@@ -254,14 +260,16 @@ impl ExtentWrite {
     pub fn len_bytes(&self) -> u64 {
         match &self.call {
             Some(ExtentCall::Heap(call)) => HEAP_ANSWER_LEN.saturating_mul(call.wishes.len() as u64),
-            Some(ExtentCall::Digests(_)) => 0,
+            Some(ExtentCall::Digests(_) | ExtentCall::Queue(_)) => 0,
             None => self.ranges.iter().map(|(_, len)| *len).fold(0, u64::saturating_add),
         }
     }
 
     /// Bytes of memory that it takes, its ranges included.
     pub fn memory_len(&self) -> u64 {
-        (self.operand.len() as u64).saturating_add(size_of_val(&self.ranges[..]) as u64)
+        let of_call = if let Some(ExtentCall::Queue(call)) = &self.call { call.memory_len() } else { 0 };
+        let of_ranges = size_of_val(&self.ranges[..]) as u64;
+        (self.operand.len() as u64).saturating_add(of_ranges).saturating_add(of_call)
     }
 
     /// Refuses a write that no home sends: beyond the extent, or with an operand of another length than its ranges.
@@ -276,6 +284,9 @@ impl ExtentWrite {
                 ExtentCall::Heap(call) => call.check(),
                 ExtentCall::Digests(_) if self.once.is_some() => Err(Malformed("digests that count once")),
                 ExtentCall::Digests(call) => call.check(extent_len),
+                // Its ports have numbers of their own.
+                ExtentCall::Queue(_) if self.once.is_some() => Err(Malformed("a call on queues that counts once by its program")),
+                ExtentCall::Queue(call) => call.check(extent_len),
             };
         }
         let (op, len) = (self.op, self.len_bytes());

@@ -9,7 +9,8 @@
 //! and whose result is that of [`encode_appended`]. Numbers are 64-bit words.
 
 use super::Malformed;
-use crate::id::{Grant, Slot};
+use crate::id::{ClientId, Grant, Slot};
+use crate::limits::{QUEUE_APPEND_LEN_MAX, QUEUE_GONE_COUNT_MAX};
 use crate::queue::layout::WORD_LEN;
 use crate::queue::{Appended, NoSpill, PortId, QueueForm, Unit};
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,7 @@ pub struct ArrayAt {
 }
 
 /// A port's request to its queue's node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum QueueRequest {
     /// A writer comes; answered by its lane.
     OpenLane {
@@ -106,6 +107,94 @@ pub enum QueueRequest {
         /// The reader.
         reader: u64,
     },
+}
+
+impl QueueRequest {
+    /// The port that asks, with its queue, or one of them.
+    pub fn port(&self) -> (u64, PortId) {
+        let (queue, port) = match *self {
+            QueueRequest::OpenLane { queue, writer }
+            | QueueRequest::ResumeLane { queue, writer, .. }
+            | QueueRequest::CloseLane { queue, writer, .. } => (queue, writer),
+            QueueRequest::OpenReader { first, reader, .. } | QueueRequest::CloseReader { first, reader } => (first, reader),
+            QueueRequest::Free { queue, reader, .. }
+            | QueueRequest::Leave { queue, reader }
+            | QueueRequest::Tell { queue, reader, .. } => (queue, reader),
+            QueueRequest::TakeReady { reader } => (0, reader),
+        };
+        (queue, PortId(port))
+    }
+
+    /// True if the port comes.
+    pub fn opens(&self) -> bool {
+        matches!(self, QueueRequest::OpenLane { .. } | QueueRequest::ResumeLane { .. } | QueueRequest::OpenReader { .. })
+    }
+
+    /// True if the port leaves.
+    pub fn closes(&self) -> bool {
+        matches!(self, QueueRequest::CloseLane { .. } | QueueRequest::CloseReader { .. })
+    }
+}
+
+/// A call on an array of queues that all holders of its extent carry out, where that has copies.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct QueueCall {
+    /// The array's first byte in the extent.
+    pub offset: u64,
+    /// The call.
+    pub what: QueueChange,
+}
+
+/// What a call does to an array of queues.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum QueueChange {
+    /// A port's request.
+    Port {
+        /// The request.
+        request: QueueRequest,
+        /// The program's user.
+        uid: u32,
+        /// The program.
+        client: ClientId,
+    },
+    /// Units for a lane.
+    Append {
+        /// The lane.
+        lane: u32,
+        /// The operand of the command.
+        #[serde(with = "crate::packed_bytes")]
+        operand: Vec<u8>,
+    },
+    /// Programs of these ports are gone: each with its queue, or one of them.
+    Gone {
+        /// The ports.
+        ports: Vec<(u64, PortId)>,
+    },
+}
+
+impl QueueCall {
+    /// Refuses a call that no home sends to copies of an extent of that length. **Errors**: [`Malformed`], with the reason.
+    pub fn check(&self, extent_len: u64) -> Result<(), Malformed> {
+        if self.offset >= extent_len {
+            return Err(Malformed("a call on queues beyond their extent"));
+        }
+        match &self.what {
+            QueueChange::Append { operand, .. } if operand.len() as u64 > QUEUE_APPEND_LEN_MAX => {
+                Err(Malformed("a longer append than any command"))
+            }
+            QueueChange::Gone { ports } if ports.len() > QUEUE_GONE_COUNT_MAX => Err(Malformed("more ports than go in one call")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes of memory that it takes beside its own.
+    pub fn memory_len(&self) -> u64 {
+        match &self.what {
+            QueueChange::Append { operand, .. } => operand.len() as u64,
+            QueueChange::Gone { ports } => size_of_val(&ports[..]) as u64,
+            QueueChange::Port { .. } => 0,
+        }
+    }
 }
 
 /// An append without its units.

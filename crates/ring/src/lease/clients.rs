@@ -5,6 +5,7 @@ use crate::words::Exchange;
 use hanare_protocol::id::ClientId;
 use hanare_protocol::limits::{ENDED_LEASE_PROGRAM_COUNT_MAX, LEASE_MS};
 use hanare_protocol::lock::Recalled;
+use hanare_protocol::lock::lease::PROGRAM_LIFE;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Least step of the time that leases hold: the node is asked for it at each turn.
@@ -68,8 +69,12 @@ impl<S: HasLeases> LeasesOfClients<S> {
         Some(shared)
     }
 
-    /// A lock's home wants it back, and it is leased to a client. `None` where nothing is known of it.
+    /// A lock's home wants it back, and it is leased to a client. `None` where nothing is known of it. Under [`PROGRAM_LIFE`] a home asks for the
+    /// client itself.
     pub fn recall(&self, client: ClientId, number: u64) -> Option<Recalled> {
+        if number == PROGRAM_LIFE {
+            return Some(if self.clients.contains_key(&client) { Recalled::Held } else { Recalled::Unknown });
+        }
         let recalled = match self.clients.get(&client) {
             Some(shared) => shared.leases().recall(number),
             None => {
@@ -135,6 +140,8 @@ mod tests {
         assert_eq!(all.recall(ClientId(1), 1), Some(Recalled::Held));
         assert_eq!(all.recall(ClientId(2), 2), Some(Recalled::Kept));
         assert_eq!(all.recall(ClientId(2), 3), None);
+        all.enter(ClientId(7), program(3, 1));
+        assert_eq!([2, 7].map(|client| all.recall(ClientId(client), PROGRAM_LIFE)), [Recalled::Unknown, Recalled::Held].map(Some));
     }
 
     #[test]

@@ -148,4 +148,12 @@ impl Bytes for SimExtent {
     fn with_queues<T>(&self, offset: u64, with: impl FnOnce(&mut QueueArray<'_, Self::Queues>) -> Result<T>) -> Result<T> {
         self.bytes.with_queues(offset, with)
     }
+
+    fn ports(&self) -> Vec<PortTable> {
+        self.bytes.ports()
+    }
+
+    fn set_ports(&self, ports: &[PortTable]) -> bool {
+        self.bytes.set_ports(ports)
+    }
 }

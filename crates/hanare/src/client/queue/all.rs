@@ -2,10 +2,11 @@
 
 use super::lanes::{QueueLanes, Reads, Unread, may_have};
 use super::reach::QueueReach;
-use hanare_protocol::Result;
+use crate::client::repetition::{Breaks, is_moving};
 use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::queue::QueueRequest;
 use hanare_protocol::wire::sync::SyncAnswer;
+use hanare_protocol::{Error, Result};
 use hanare_ring::array::{ALL_ASLEEP, BOARD};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -133,23 +134,26 @@ impl ArrayPort {
     }
 
     fn ask_ready(&mut self) -> Result<Vec<u64>> {
-        self.be_sure()?;
-        let take = QueueRequest::TakeReady { reader: self.reads.id.0 };
-        // Without an answer, nobody else knows what was taken.
-        self.is_unsure = true;
-        let answer = match self.reach.ask(0, take) {
-            Err(hanare_protocol::Error::SecondReader { .. }) => {
+        let mut breaks = Breaks::default();
+        loop {
+            self.be_sure()?;
+            // Without an answer, nobody else knows what was taken.
+            self.is_unsure = true;
+            match self.reach.ask(0, QueueRequest::TakeReady { reader: self.reads.id.0 }) {
+                Ok(answer) => {
+                    self.is_unsure = false;
+                    let SyncAnswer::Ready { count, queues } = answer else { return Ok(Vec::new()) };
+                    return Ok(queues.into_iter().take(count.into()).collect());
+                }
                 // The connection broke meanwhile, and another may have been here.
-                self.reach.ask(0, self.reads.open())?;
-                self.be_sure()?;
-                self.is_unsure = true;
-                self.reach.ask(0, take)?
+                Err(Error::SecondReader { .. }) => drop(self.reach.ask(0, self.reads.open())?),
+                // Another node is home soon. What this one had taken is found by a look at all.
+                Err(error) if self.reach.moves() && is_moving(&error) && breaks.may_repeat_moved() => {
+                    self.reach.find_home()?;
+                }
+                Err(error) => return Err(error),
             }
-            other => other?,
-        };
-        self.is_unsure = false;
-        let SyncAnswer::Ready { count, queues } = answer else { return Ok(Vec::new()) };
-        Ok(queues.into_iter().take(count.into()).collect())
+        }
     }
 
     fn lanes(&mut self, queue: u64) -> Result<&mut QueueLanes> {

@@ -323,8 +323,9 @@ impl Appends {
         let Some(mut first) = self.under_way.pop_front() else { return Ok(()) };
         self.begun_len -= first.append.len;
         let outcome = match first.append.finish() {
-            // A silent node is waited for once.
-            done @ (Ok(_) | Err(Error::Timeout { .. })) => done,
+            done @ Ok(_) => done,
+            // A silent node is waited for once, where no other becomes home.
+            silent @ Err(Error::Timeout { .. }) if !self.reach.moves() => silent,
             Err(error) => {
                 let refreshed = self.reach.refresh_after(self.queue, &error);
                 refreshed.and_then(|()| self.put_again(&first)).and_then(|()| self.repeat(first.append.sent()))

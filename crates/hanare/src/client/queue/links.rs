@@ -22,7 +22,7 @@ const NAP: Duration = Duration::from_millis(MESSAGE_NAP_MS);
 impl WritePort {
     /// Units may go straight to the queue's reader, where that is on another host.
     pub(crate) fn let_link(&mut self) {
-        if self.remote.is_some() {
+        if self.remote.is_some() && !self.reach.moves() {
             self.appends.let_link();
         }
     }

@@ -48,6 +48,7 @@ use super::create_options::CreateOptions;
 use super::pool::Pool;
 use super::region::Region;
 use hanare_protocol::id::User;
+use hanare_protocol::queue::Overflow;
 use hanare_protocol::queue::layout::{LANE_STATE_AT, LINE_LEN, QueueForm, READER_AT, SPILLED_AT, TAIL_AT, Unit};
 use hanare_protocol::shape::Strided;
 use hanare_protocol::{Error, Result};
@@ -119,7 +120,7 @@ impl Pool {
     pub fn create_queues(&self, name: &str, count: u64, form: &QueueForm, options: &CreateOptions) -> Result<Queues> {
         let options = CreateOptions { copies: options.copies.max(1), ..options.clone() };
         let region = self.create(name, form.array_len(count)?, &options)?;
-        let made = check_placement(&region).and_then(|()| region.put(0, &form.encode(count)));
+        let made = check_form(&region, form).and_then(|()| region.put(0, &form.encode(count)));
         if let Err(error) = made {
             drop(region);
             self.remove(name)?;
@@ -142,12 +143,18 @@ impl Pool {
     }
 }
 
-/// Queues lie whole at one node.
-fn check_placement(region: &Region) -> Result<()> {
-    if region.copies() > 1 {
-        let reason = "queues cannot lie in a region with copies; create them without --copies".to_owned();
+/// Refuses queues that cannot lie in a region.
+fn check_form(region: &Region, form: &QueueForm) -> Result<()> {
+    check_placement(region)?;
+    if region.copies() > 1 && form.overflow == Overflow::Spill {
+        let reason = "queues with copies do not spill; let their writers wait, or create them without copies".to_owned();
         return Err(Error::BadUse { region: region.name().to_owned(), reason });
     }
+    Ok(())
+}
+
+/// Queues lie whole at one node.
+fn check_placement(region: &Region) -> Result<()> {
     if region.layout().extents().count() == 1 {
         return Ok(());
     }
@@ -160,7 +167,7 @@ impl Region {
     ///
     /// **Cost**: that of filling their memory with zeros. **Errors**: [`Error::BadSetting`]; [`Error::OutOfRange`]; [`Error::BadUse`].
     pub fn make_queues(&self, offset: u64, count: u64, form: &QueueForm) -> Result<()> {
-        check_placement(self)?;
+        check_form(self, form)?;
         let len = form.array_len(count)?;
         if !offset.is_multiple_of(LINE_LEN) {
             let reason = format!("queues begin at a multiple of {LINE_LEN}, not at {offset}");

@@ -9,7 +9,7 @@ use crate::client::locks::ended;
 use crate::client::message::ListBytes;
 use crate::client::region::Region;
 use crate::client::remote::Remote;
-use crate::client::repetition::{Breaks, Refusals, Repetition};
+use crate::client::repetition::{Breaks, MOVE_MS, Refusals, Repetition, is_moving};
 use crate::client::request::Patience;
 use crate::client::rounds;
 use hanare_fabric::tcp::TcpLink;
@@ -31,8 +31,8 @@ pub(super) struct QueueReach {
     at: u64,
     form: QueueForm,
     count: u64,
-    /// Once a port was opened, where the region lies on this host.
-    here: OnceLock<ArrayHere>,
+    /// Once a port was opened: the array, where the region lies on this host. Regions move; ports stay with the way by which they began.
+    here: OnceLock<Option<ArrayHere>>,
 }
 
 /// An array in memory of this host. The mapping goes after what is in it.
@@ -163,25 +163,52 @@ impl QueueReach {
     /// made again, because others may have the ports' places.
     #[inline]
     pub fn here(&self) -> Result<Option<&Array<Shared>>> {
-        // A mapped array stays, because extents stay on their nodes. A client that may write it mapped it.
-        if let Some(ArrayHere { array, node, .. }) = self.here.get() {
-            return if node.has_detached() { Err(detached(node)) } else { Ok(Some(array)) };
+        // A mapped array stays, because an extent in use stays on its node. A client that may write it mapped it.
+        match self.here.get() {
+            Some(Some(ArrayHere { node, .. })) if node.has_detached() => Err(detached(node)),
+            Some(here) => Ok(here.as_ref().map(|here| &here.array)),
+            None => self.map_here(),
         }
-        self.map_here()
     }
 
     #[cold]
     fn map_here(&self) -> Result<Option<&Array<Shared>>> {
         self.region.check_rights(Op::Put)?;
-        if !self.region.is_local() {
+        let here = self.mapped_here()?;
+        Ok(self.here.get_or_init(|| here).as_ref().map(|here| &here.array))
+    }
+
+    /// The array, where it is on this host. Where others have copies of it all goes by message.
+    fn mapped_here(&self) -> Result<Option<ArrayHere>> {
+        if self.moves() || !self.region.is_local() {
             return Ok(None);
         }
-        let (mapping, node) = (self.region.map_local()?, self.region.extent_route(0).remote);
-        let len = self.form.array_len(self.count)?;
+        let mapping = match self.region.map_local() {
+            Ok(mapping) => mapping,
+            // It may have copies by now.
+            Err(error) => {
+                self.region.refresh()?;
+                return if self.moves() { Ok(None) } else { Err(error) };
+            }
+        };
+        let (node, len) = (self.region.extent_route(0).remote, self.form.array_len(self.count)?);
         // SAFETY: the mapping is kept beside the array, and ports keep both.
         let window: Window = unsafe { mapping.window() }.slice(self.at as usize, len as usize);
-        let here = || ArrayHere { array: Array::new(Shared::new(window), self.form, self.count), _mapping: mapping, node };
-        Ok(Some(&self.here.get_or_init(here).array))
+        let array = Array::new(Shared::new(window), self.form, self.count);
+        Ok(Some(ArrayHere { array, _mapping: mapping, node }))
+    }
+
+    /// True if other nodes have copies of it: one of them becomes its home when that is lost.
+    pub fn moves(&self) -> bool {
+        self.region.copies() > 1
+    }
+
+    /// Asks for the home of today. The coordinator names it, so that one is waited for. **Errors**: the region is no more.
+    pub fn find_home(&self) -> Result<()> {
+        match self.region.refresh() {
+            Ok(()) | Err(Error::NoCoordinator { .. } | Error::Timeout { .. }) => Ok(()),
+            Err(gone) => Err(gone),
+        }
     }
 
     /// A fresh number for a port, not zero.
@@ -195,6 +222,10 @@ impl QueueReach {
         let (mut refusals, mut breaks) = (Refusals::default(), Breaks::default());
         // A batch of ready queues is handed out once.
         let may_repeat = !matches!(request, QueueRequest::TakeReady { .. });
+        if self.moves() && may_repeat {
+            let ask = |slot, grant| SyncRequest::Queue(ArrayAt { slot, grant, offset: self.at }, request);
+            return self.region.ask_home(0, true, ask).map_err(|error| self.named(queue, ended(error)));
+        }
         loop {
             let route = self.region.extent_route(0);
             let at = ArrayAt { slot: route.slot, grant: route.grant, offset: self.at };
@@ -222,9 +253,9 @@ impl QueueReach {
         // SAFETY: both outlive the call, which returns when the node has answered or the connection is closed; one is only read.
         let (from, into) = unsafe { (Window::of(operand), Window::of_mut(&mut result)) };
         let refresh = |error: &_| self.region.refresh_after(error);
+        let repetition = || Repetition { moves: self.moves(), ..Repetition::default() };
         // SAFETY: as above.
-        let run =
-            unsafe { rounds::run(Repetition::default, refresh, |drafts| self.draft_append(drafts, lane, (None, from), into)) };
+        let run = unsafe { rounds::run(repetition, refresh, |drafts| self.draft_append(drafts, lane, (None, from), into)) };
         run.map_err(|error| self.named(queue, error))?;
         Ok(decode_appended(&result))
     }
@@ -232,6 +263,8 @@ impl QueueReach {
     /// After an append that was sent has failed: asks for the grants of today. **Errors**: why it is of no use to send it again.
     pub fn refresh_after(&self, queue: u64, error: &Error) -> Result<()> {
         match error {
+            // The repetition asks for the next home as long as that may take.
+            error if self.moves() && is_moving(error) => Ok(()),
             Error::NodeLost { .. } | Error::GrantRefused { .. } => {
                 self.region.refresh_after(error).map_err(|error| self.named(queue, error))
             }
@@ -246,6 +279,7 @@ impl QueueReach {
         // for, which they are when it is dropped at the latest.
         let (from, into) = unsafe { (Window::of(&operand[..*len]), Window::of_mut(&mut **answer)) };
         *tickets = Tickets::to_keep();
+        tickets.patience = self.moves().then(|| Duration::from_millis(MOVE_MS));
         let draft = |drafts: &mut Drafts<'_>| {
             self.draft_append(drafts, lane, (ahead.as_ref(), from), into)?;
             if may_wait {

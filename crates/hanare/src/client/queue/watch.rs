@@ -12,6 +12,7 @@
 
 use super::reach::QueueReach;
 use crate::client::remote::{LinkEvent, Remote, Told};
+use crate::client::repetition::{Breaks, is_moving};
 use crate::client::request::Patience;
 use crate::client::threads;
 use hanare_protocol::limits::{LATE_MS, LEASE_MS, QUEUE_NAP_MS};
@@ -193,10 +194,17 @@ impl BellWatch {
     /// **Cost**: a message. **Errors**: those of the node.
     pub fn ask(&mut self, index: usize) -> Result<()> {
         let WatchedBell { reach, queue, asked: None } = &self.bells[index] else { return Ok(()) };
-        let (route, (offset, until)) = (reach.region().extent_route(0), bell_remote(reach, *queue));
-        let word = WaitedWord { slot: route.slot, grant: route.grant, offset, until };
-        let request = SyncRequest::Wait { words: vec![word], bound_ms: Some(LOOK.as_millis() as u64) };
-        let seq = route.remote.start_sync(&request, Patience::UpTo(LOOK), (&self.event.told, index))?;
+        let ((offset, until), mut breaks) = (bell_remote(reach, *queue), Breaks::default());
+        let (route, seq) = loop {
+            let route = reach.region().extent_route(0);
+            let word = WaitedWord { slot: route.slot, grant: route.grant, offset, until };
+            let request = SyncRequest::Wait { words: vec![word], bound_ms: Some(LOOK.as_millis() as u64) };
+            match route.remote.start_sync(&request, Patience::UpTo(LOOK), (&self.event.told, index)) {
+                Ok(seq) => break (route, seq),
+                Err(error) if reach.moves() && is_moving(&error) && breaks.may_repeat_moved() => reach.find_home()?,
+                Err(error) => return Err(error),
+            }
+        };
         let until = Instant::now() + LOOK + Duration::from_millis(LATE_MS);
         self.bells[index].asked = Some(AskedBell { remote: route.remote.clone(), seq, until });
         self.show(route.remote)

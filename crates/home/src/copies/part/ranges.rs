@@ -54,14 +54,34 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         }
     }
 
-    /// Sends the next ranges of copies that are made.
-    pub(super) fn send_ranges(&mut self) {
-        let Some(home) = &mut self.home else { return };
+    /// Sends the next ranges of copies that are made. Returns true if there are any: their outputs wait.
+    pub(super) fn send_ranges(&mut self) -> bool {
+        let Some(home) = &mut self.home else { return false };
+        let mut sent = false;
         let making: Vec<NodeId> = home.peers().filter(|(_, state)| *state == PeerState::Making).map(|(node, _)| node).collect();
         for node in making {
             let heard = self.heard.entry(node).or_default();
-            while heard.ranges.len() < RANGES_AT_ONCE && home.send_range(node) {
+            while heard.ranges.len() < RANGES_AT_ONCE {
+                sent = true;
+                if !home.send_range(node) {
+                    break;
+                }
                 heard.ranges.push_back(heard.written);
+            }
+        }
+        sent
+    }
+
+    /// A call has changed bytes that copies which are made get again. They count like those of a write.
+    pub(super) fn touch(&mut self, ranges: &[(u64, u64)]) {
+        let Some(home) = &mut self.home else { return };
+        let stage = STAGE_LEN as u64;
+        for (at, len) in ranges.iter().filter(|(_, len)| *len > 0) {
+            for range in at / stage..at.saturating_add(*len).div_ceil(stage) {
+                for node in home.touch(range) {
+                    let heard = self.heard.entry(node).or_default();
+                    heard.written = heard.written.saturating_add(stage);
+                }
             }
         }
     }

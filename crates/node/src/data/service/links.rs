@@ -69,6 +69,7 @@ impl ServiceLoop {
     fn enter_door(&mut self, client: ClientId, door: &LinkSocket, socket: OwnedFd) -> Result<()> {
         let LinkSocket { array, queue, reader } = door;
         let held = self.extents.hold(array.slot, array.grant, Rights::Write)?;
+        held.check_links()?;
         held.with_queues(array.offset, |home| home.check_reads(*queue, PortId(*reader)))?;
         let failed = |errno: rustix::io::Errno| system("take a socket over", errno);
         rustix::io::ioctl_fionbio(&socket, true).map_err(failed)?;
@@ -95,6 +96,7 @@ impl ServiceLoop {
         let key = (gid, at, queue);
         let door = self.link_sockets.0.get_mut(&key).filter(|door| !door.socket.has_unsent()).ok_or("its reader takes none")?;
         let opened = self.extents.find(gid, slot).ok_or("its region was removed")?;
+        opened.held().check_links().map_err(|error| error.to_string())?;
         let begun = opened.held().with_queues(at, |home| home.link_lane(queue, lane, writer));
         let begin = begun.map_err(|error| error.to_string())?.ok_or("its lane cannot have one just now")?;
         let handed = greeted.hand_over();
