@@ -20,7 +20,7 @@ pub(crate) fn carry_out(extent: &impl Bytes, call: &QueueCall) -> (Result<Vec<u8
     let mut touched = Vec::new();
     let outcome = extent.with_queues(call.offset, |array| {
         array.check_copies()?;
-        let answer = match &call.what {
+        match &call.what {
             QueueChange::Port { request, uid, client } => {
                 touched.extend(fronts(array, touched_by(request)));
                 let answer = array.answer(*request, *uid);
@@ -35,8 +35,7 @@ pub(crate) fn carry_out(extent: &impl Bytes, call: &QueueCall) -> (Result<Vec<u8
                 ports.iter().for_each(|(queue, port)| array.break_port(*queue, *port));
                 Ok(Vec::new())
             }
-        };
-        answer
+        }
     });
     (outcome, touched)
 }

@@ -146,7 +146,9 @@ impl QueuePorts {
     fn drop(&mut self, link: u64, id: PortId, is_its: impl Fn(&Port) -> bool) {
         if let Some(ports) = self.links.get_mut(&link) {
             let those: Vec<Port> = of_id(ports, id).filter(|port| is_its(port)).copied().collect();
-            those.iter().for_each(|port| drop(ports.remove(port)));
+            for port in those {
+                ports.remove(&port);
+            }
         }
     }
 

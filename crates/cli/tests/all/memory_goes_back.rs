@@ -113,6 +113,8 @@ fn free_memory_goes_back_first_then_regions_move_and_it_grows_again() {
     let short = Short::start(command(&[]), &words);
     short.wait_for("populated slabs", |node| node["populated"] == 64 * MIB);
     short.nodes.hanare(&["queue", "create", "q", "--block", "64", "--place", "node=1"]).done();
+    let reads = Pool::attach_to(&short.nodes.nodes[0].socket, None).unwrap();
+    let _reader = reads.open_queue("q").unwrap().reader().unwrap();
     short.beside_a_program("a", 24 * MIB, || {
         assert_eq!(short.status()["gives_back"], false);
         tell(64 * MIB);

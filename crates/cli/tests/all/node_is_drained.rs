@@ -2,7 +2,13 @@
 
 use crate::pool;
 
+use hanare::{Pool, ReadPort};
 use pool::{Nodes, Running, command, key, signal, wait_until};
+
+/// A program that reads a queue, and keeps its region from moving.
+fn reader(nodes: &Nodes, queue: &str) -> ReadPort {
+    Pool::attach_to(&nodes.nodes[0].socket, None).unwrap().open_queue(queue).unwrap().reader().unwrap()
+}
 
 #[test]
 fn a_node_that_is_told_to_end_gives_away_what_it_holds_first() {
@@ -19,6 +25,7 @@ fn a_node_that_is_told_to_end_gives_away_what_it_holds_first() {
     nodes.hanare(&["region", "create", "a", "5M", "--place", "node=2"]).done();
     nodes.hanare(&["region", "cp", &path("in"), "a"]).done();
     nodes.hanare(&["queue", "create", "q", "--block", "64", "--place", "node=2"]).done();
+    let _reader = reader(&nodes, "q");
     signal("TERM", last.pid());
     let ended = last.wait();
     // What cannot move is named, and goes with the node.
@@ -62,11 +69,15 @@ fn what_it_holds_moves_and_it_ends() {
     assert_eq!(nodes.hanare(&["region", "set", "a", "copies=4"]).status.code(), Some(2));
     nodes.hanare(&["region", "create", "plain", "64K", "--place", "node=3"]).done();
     nodes.hanare(&["queue", "create", "q", "--block", "64", "--place", "node=3"]).done();
+    nodes.hanare(&["queue", "create", "idle", "--block", "64", "--place", "node=3"]).done();
+    let reader = reader(&nodes, "q");
     // What cannot move is named, and the rest has gone.
     let drained = nodes.hanare(&["node", "drain", "3"]);
     assert_eq!(drained.status.code(), Some(1), "{}", drained.stderr);
     let told = String::from_utf8_lossy(&drained.stdout);
-    assert!(told.contains("q: ") && told.contains(" stay. It does not move now: queues lie in it"), "{told}");
+    assert!(told.contains("q: ") && told.contains(" stay. It does not move now: programs use queues in it"), "{told}");
+    assert!(!told.contains("idle: "), "{told}");
+    drop(reader);
     let plain = nodes.hanare(&["region", "stat", "plain", "--json"]).json();
     assert!(plain["nodes"].as_array().unwrap().iter().all(|node| node["node"] != 3), "{plain}");
     assert_eq!(stat()["whole_copies"], 3);

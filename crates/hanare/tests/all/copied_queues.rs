@@ -303,12 +303,3 @@ fn a_queue_gets_its_first_copies_while_nobody_uses_it() {
     reader.receive(&mut bytes, SOON).unwrap();
     assert_eq!(bytes, unit(BLOCKS, 0, 3));
 }
-
-#[test]
-fn queues_with_copies_do_not_spill() {
-    let (pool, program) = pool_of(2);
-    let spills = QueueForm { overflow: Overflow::Spill, ..form(BLOCKS) };
-    let refused = program.create_queue("q", &spills, &copied(1, 2)).unwrap_err();
-    assert!(refused.to_string().contains("do not spill"), "{refused}");
-    drop(pool);
-}

@@ -109,9 +109,10 @@ fn what_copies_do_not_have_yet_is_refused() {
     let refused = region.map(Consistency::Coherent).map(drop).unwrap_err();
     assert!(refused.to_string().contains("copies"), "{refused}");
     assert!(matches!(region.map_local(), Err(Error::BadUse { .. })));
-    let form = QueueForm { unit: Unit::Blocks { len: 64 }, depth: 4, ports: 1, overflow: Overflow::Refuse };
+    let form = QueueForm { unit: Unit::Blocks { len: 64 }, depth: 4, ports: 1, overflow: Overflow::Spill };
     let queue = program.create_queue("queue", &form, &copied(0, 2));
     assert!(matches!(queue, Err(Error::BadUse { .. })), "{queue:?}");
+    assert!(matches!(region.make_queues(0, 1, &form), Err(Error::BadUse { .. })));
 }
 
 /// A program that counts in a word while the pool's nodes come and go: no answered count is lost, no error comes.

@@ -149,7 +149,7 @@ fn what_keeps_a_region_from_moving_is_named_until_it_goes() {
     let coherent = regions[1].map(Consistency::Coherent).unwrap();
     let explicit = program.open("explicit").unwrap().map(Consistency::Explicit).unwrap();
     let form = QueueForm { unit: Unit::Blocks { len: 64 }, depth: 4, ports: 1, overflow: Overflow::Refuse };
-    let queue = near.create_queue("queue", &form, &copied(1, 1)).unwrap();
+    let queue = near.create_queue("queue", &form, &copied(1, 1)).unwrap().reader().unwrap();
     let look = |wish: DrainWish| program.drain(NodeId(1), &wish).unwrap();
     look(DrainWish::Begin { to: BTreeSet::new() });
     let reasons = || -> Vec<(String, String)> {

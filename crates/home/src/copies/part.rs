@@ -8,7 +8,7 @@ use super::{CopyOutput, Replies, say, to_copy};
 use crate::memory::Bytes;
 use crate::queue_calls::{carry_out, is_refusal};
 use hanare_protocol::copies::{
-    Comparison, CopyLog, CopyOutput as LogOutput, CopyState, DigestCall, DoneBefore, DoneCalls, HolderSet, HomeLog, HomeOutput, PeerState,
+    Comparison, CopyLog, CopyOutput as LogOutput, DigestCall, DoneBefore, DoneCalls, HolderSet, HomeLog, HomeOutput, PeerState,
     Position, Term, UpdateCall,
 };
 use hanare_protocol::error::Happened;
@@ -437,7 +437,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
             Some(ExtentCall::Digests(call)) => call.digests(|offset, into| self.extent.read(offset, into))?,
             Some(ExtentCall::Queue(call)) => {
                 // Only the whole queue makes sense. A copy that is made gets the bytes that were changed, and the ports at its end.
-                if self.home.is_none() && self.copy.state() == CopyState::Making {
+                if self.home.is_none() && self.copy.is_making() {
                     return Ok(Vec::new());
                 }
                 let (outcome, touched) = carry_out(&self.extent, call);

@@ -106,6 +106,11 @@ impl<E: Clone> CopyLog<E> {
         self.state
     }
 
+    /// True while a home sends its bytes: they make no sense together.
+    pub fn is_making(&self) -> bool {
+        self.state == CopyState::Making
+    }
+
     /// The term that it heard of last.
     pub fn term(&self) -> Term {
         self.term

@@ -83,7 +83,7 @@ impl<S: Store> Home<S> {
             port: *port,
             state: *state,
         });
-        let clients = self.clients.iter().map(|(port, client)| (*port, *client)).collect();
+        let clients = self.known_clients().into_iter().collect();
         PortTable { at, form: self.form(), count, lanes: lanes.collect(), readers: readers.collect(), clients }
     }
 
@@ -124,9 +124,13 @@ impl<S: Store> Home<S> {
 
     /// Forgets the programs of ports that left.
     fn forget_clients(&mut self) {
+        self.clients = self.known_clients();
+    }
+
+    /// The programs of ports that are there.
+    fn known_clients(&self) -> BTreeMap<PortId, ClientId> {
         let ports = self.lanes.values().map(|lane| lane.writer).chain(self.readers.values().map(|reading| reading.port));
-        let known = ports.filter_map(|port| Some((port, *self.clients.get(&port)?)));
-        self.clients = known.collect::<BTreeMap<_, _>>();
+        ports.filter_map(|port| Some((port, *self.clients.get(&port)?))).collect()
     }
 
     /// The lane of a queue that a writer has, over a connection that is there.
@@ -143,6 +147,7 @@ impl<S: Store> Home<S> {
 }
 
 #[cfg(test)]
+#[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
     use crate::queue::explore::Kept;

@@ -8,6 +8,7 @@ use crate::client::local::LocalMapping;
 use crate::client::locks::ended;
 use crate::client::message::ListBytes;
 use crate::client::region::Region;
+use crate::client::route::ExtentRoute;
 use crate::client::remote::Remote;
 use crate::client::repetition::{Breaks, MOVE_MS, Refusals, Repetition, is_moving};
 use crate::client::request::Patience;
@@ -185,11 +186,9 @@ impl QueueReach {
         }
         let mapping = match self.region.map_local() {
             Ok(mapping) => mapping,
-            // It may have copies by now.
-            Err(error) => {
-                self.region.refresh()?;
-                return if self.moves() { Ok(None) } else { Err(error) };
-            }
+            // It may have copies by now, or be about to move.
+            Err(Error::BadUse { .. }) => return Ok(None),
+            Err(error) => return Err(error),
         };
         let (node, len) = (self.region.extent_route(0).remote, self.form.array_len(self.count)?);
         // SAFETY: the mapping is kept beside the array, and ports keep both.
@@ -233,9 +232,18 @@ impl QueueReach {
                 Ok((answer, _)) => return Ok(answer),
                 Err(Error::GrantRefused { .. }) if refusals.may_repeat() => self.region.refresh()?,
                 Err(Error::Broken { .. }) if may_repeat && breaks.may_repeat() => {}
+                // Its region moved while nobody used it.
+                Err(Error::NodeLost { .. }) if refusals.may_repeat() && self.has_moved(&route) => {}
                 Err(error) => return Err(self.named(queue, ended(error))),
             }
         }
+    }
+
+    /// True if the array is elsewhere by now.
+    fn has_moved(&self, before: &ExtentRoute) -> bool {
+        let today = || self.region.extent_route(0);
+        let is_same = |now: ExtentRoute| (now.node, now.slot, now.grant) == (before.node, before.slot, before.grant);
+        self.region.refresh().is_ok() && !is_same(today())
     }
 
     /// Ends a port after what it `told` last. A queue that was removed meanwhile needs to be told nothing: its ports have ended.
