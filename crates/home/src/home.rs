@@ -367,7 +367,8 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
             return self.queues.on_request((waiter.link, user.uid), at, request, memory).map(Some);
         }
         let call = QueueCall { offset: at.offset, what: QueueChange::Port { request, uid: user.uid, client } };
-        call.check(extent.len_bytes()).map_err(|Malformed(reason)| Error::BadUse { region: gid.to_string(), reason: reason.to_owned() })?;
+        call.check(extent.len_bytes())
+            .map_err(|Malformed(reason)| Error::BadUse { region: gid.to_string(), reason: reason.to_owned() })?;
         self.queues.on_call(waiter.link, (gid, at.slot), &call)?;
         let comes = request.opens().then(|| request.port().1);
         let write = ExtentWrite::call(ExtentCall::Queue(call));

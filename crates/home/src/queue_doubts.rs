@@ -16,16 +16,20 @@ use hanare_protocol::queue::OpenPort;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Time between looks at ports.
+/// Time between looks at ports, at first. Each look that finds nobody gone doubles it.
 const LOOK_PAUSE: Duration = Duration::from_millis(LEASE_MS / 3);
+
+/// The longest time between looks.
+const LOOK_PAUSE_MAX: Duration = Duration::from_millis(4 * LEASE_MS);
 
 /// The doubts of a home.
 #[derive(Debug)]
 pub(crate) struct PortDoubts {
     /// Extents with ports that may have no link here.
     extents: BTreeSet<(Gid, Slot)>,
-    /// When they were looked at last.
+    /// When they were looked at last, and the time to the next look.
     looked: Duration,
+    pause: Duration,
     /// Programs whose nodes are asked.
     asked: RecallTimes,
     /// Programs that are gone.
@@ -34,7 +38,8 @@ pub(crate) struct PortDoubts {
 
 impl Default for PortDoubts {
     fn default() -> PortDoubts {
-        PortDoubts { extents: BTreeSet::new(), looked: Duration::ZERO, asked: RecallTimes::new(false), gone: BTreeSet::new() }
+        let (extents, looked, gone) = Default::default();
+        PortDoubts { extents, looked, pause: LOOK_PAUSE, asked: RecallTimes::new(false), gone }
     }
 }
 
@@ -42,12 +47,13 @@ impl PortDoubts {
     /// Ports of an extent may have no link here.
     pub fn add(&mut self, at: (Gid, Slot)) {
         self.extents.insert(at);
+        self.pause = LOOK_PAUSE;
     }
 
     /// When [`PortDoubts::look`] is due, or [`PortDoubts::next_asked`].
     pub fn deadline(&self) -> Option<Duration> {
         let asks = self.asked.deadline().map(Duration::from_millis);
-        let looks = (!self.extents.is_empty()).then(|| self.looked.saturating_add(LOOK_PAUSE));
+        let looks = (!self.extents.is_empty()).then(|| self.looked.saturating_add(self.pause));
         [asks, looks].into_iter().flatten().min()
     }
 
@@ -60,8 +66,14 @@ impl PortDoubts {
     pub fn on_answer(&mut self, client: ClientId, recalled: Recalled) {
         self.asked.end(claimant(client));
         if recalled == Recalled::Unknown && !self.extents.is_empty() {
-            self.gone.insert(client);
+            self.bury(client);
         }
+    }
+
+    /// A program is gone. The next look finds its ports.
+    fn bury(&mut self, client: ClientId) {
+        self.gone.insert(client);
+        self.pause = LOOK_PAUSE;
     }
 
     /// The next program whose node is to be asked.
@@ -69,7 +81,7 @@ impl PortDoubts {
         loop {
             match self.asked.next_due(now.as_millis() as u64)? {
                 RecallDue::Ask(who) => return Some(ClientId(who.number)),
-                RecallDue::Over(who) => drop(self.gone.insert(ClientId(who.number))),
+                RecallDue::Over(who) => self.bury(ClientId(who.number)),
             }
         }
     }
@@ -86,11 +98,12 @@ impl PortDoubts {
         is_home: impl Fn(Gid, Slot) -> bool,
     ) -> GonePorts {
         let (mut gone, mut asked) = (GonePorts::new(), BTreeSet::new());
-        if now < self.looked.saturating_add(LOOK_PAUSE) {
+        if now < self.looked.saturating_add(self.pause) {
             return gone;
         }
-        self.looked = now;
         let those_gone = std::mem::take(&mut self.gone);
+        let pause = if those_gone.is_empty() { self.pause.saturating_mul(2).min(LOOK_PAUSE_MAX) } else { LOOK_PAUSE };
+        (self.looked, self.pause) = (now, pause);
         self.extents.retain(|(gid, slot)| {
             let Some(extent) = memory.find(*gid, *slot).filter(|_| is_home(*gid, *slot)) else { return false };
             let mut is_in_doubt = false;

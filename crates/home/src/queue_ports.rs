@@ -7,11 +7,14 @@ use hanare_protocol::queue::PortId;
 use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueCall, QueueChange, QueueRequest};
 use hanare_protocol::wire::sync::SyncAnswer;
 use hanare_protocol::{Error, Result};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Default)]
 pub(crate) struct QueuePorts {
     links: BTreeMap<u64, BTreeSet<Port>>,
+    /// Ports of extents, each with how often it is on links.
+    here: BTreeMap<(PortId, Gid, Slot), usize>,
 }
 
 /// A port, each once on its link.
@@ -120,7 +123,7 @@ impl QueuePorts {
 
     /// True if a port of an extent is on a link of this home.
     pub fn is_here(&self, id: PortId, at: (Gid, Slot)) -> bool {
-        self.links.values().any(|ports| has(ports, id, at))
+        self.here.contains_key(&(id, at.0, at.1))
     }
 
     /// Number of ports of a link.
@@ -140,23 +143,36 @@ impl QueuePorts {
     }
 
     fn note(&mut self, link: u64, port: Port) {
-        self.links.entry(link).or_default().insert(port);
+        if self.links.entry(link).or_default().insert(port) {
+            *self.here.entry((port.id, port.gid, port.slot)).or_default() += 1;
+        }
+    }
+
+    /// A port is not on a link any more.
+    fn leave(&mut self, port: &Port) {
+        if let Entry::Occupied(mut count) = self.here.entry((port.id, port.gid, port.slot)) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
     }
 
     fn drop(&mut self, link: u64, id: PortId, is_its: impl Fn(&Port) -> bool) {
-        if let Some(ports) = self.links.get_mut(&link) {
-            let those: Vec<Port> = of_id(ports, id).filter(|port| is_its(port)).copied().collect();
-            for port in those {
-                ports.remove(&port);
-            }
+        let Some(ports) = self.links.get_mut(&link) else { return };
+        let those: Vec<Port> = of_id(ports, id).filter(|port| is_its(port)).copied().collect();
+        for port in &those {
+            ports.remove(port);
         }
+        those.iter().for_each(|port| self.leave(port));
     }
 
     /// A link ended: writers on it are gone, and readers. Gives those whose extents have copies, which are to be told. A port that has come on
     /// another link is not gone.
     pub fn forget(&mut self, link: u64, memory: &impl Memory, has_copies: impl Fn(Gid, Slot) -> bool) -> GonePorts {
-        let mut gone = GonePorts::new();
-        for port in self.links.remove(&link).into_iter().flatten() {
+        let (mut gone, ports) = (GonePorts::new(), self.links.remove(&link).unwrap_or_default());
+        ports.iter().for_each(|port| self.leave(port));
+        for port in ports {
             let at = (port.gid, port.slot);
             if has_copies(port.gid, port.slot) {
                 if !self.is_here(port.id, at) {

@@ -1,7 +1,11 @@
 //! Queues of regions with copies: homes die and stand still while programs write and read. Each answered unit is read once, in its writer's order.
 
 use crate::apart::{Apart, until};
-use hanare::{Changes, CreateOptions, Error, NodeId, Overflow, Placement, Pool, Queue, QueueForm, QueueSet, ReadPort, Unit, WritePort};
+use hanare::{
+    Changes, CreateOptions, DrainWish, Error, NodeId, Overflow, Placement, Pool, Queue, QueueForm, QueueSet, ReadPort, Unit,
+    WritePort,
+};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -188,6 +192,35 @@ fn a_copy_is_made_while_units_flow() {
         until("another node has a copy", || program.stat("q").unwrap().whole_copies == 2);
     });
     flows_through(&mut pool, [0, 0], "q", RECORDS, |pool| pool.kill(1));
+}
+
+#[test]
+fn a_home_that_is_drained_hands_its_queues_on_while_units_flow() {
+    let (mut pool, program) = pool_of(3);
+    program.create_queue("q", &form(BLOCKS), &copied(1, 2)).unwrap();
+    flows_through(&mut pool, [0, 1], "q", BLOCKS, |_| {
+        program.drain(NodeId(1), &DrainWish::Begin { to: BTreeSet::new() }).unwrap();
+        until("the node holds nothing", || program.drain(NodeId(1), &DrainWish::Look).unwrap().left == 0);
+    });
+    assert_ne!(home_of(&program, "q"), 1);
+    flows_through(&mut pool, [0, 2], "q", BLOCKS, |pool| pool.kill(1));
+}
+
+#[test]
+fn a_queue_in_use_goes_on_without_copies_and_gets_them_when_its_programs_have_left() {
+    let (mut pool, program) = pool_of(3);
+    program.create_queue("q", &form(RECORDS), &copied(1, 2)).unwrap();
+    let set_copies = |copies| program.alter("q", &Changes { copies: Some(copies), ..Changes::default() }).unwrap();
+    flows_through(&mut pool, [0, 1], "q", RECORDS, |_| {
+        set_copies(1);
+        // Its order of writes ends some seconds later: then a program of the home's host could map it.
+        until("it has no copies", || program.stat("q").unwrap().nodes.len() == 1);
+        std::thread::sleep(Duration::from_secs(5));
+    });
+    set_copies(2);
+    until("another node has a copy", || program.stat("q").unwrap().whole_copies == 2);
+    let home = home_of(&program, "q");
+    flows_through(&mut pool, [0, 3 - home], "q", RECORDS, |pool| pool.kill(home));
 }
 
 #[test]

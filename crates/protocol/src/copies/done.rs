@@ -338,7 +338,10 @@ mod tests {
             }
         }
         done.note(&once(call(7, 9, 9), 0), 9 * len, &vec![0; 9 * len as usize]);
-        assert!(done.size.olds_len <= DONE_OLDS_LEN_MAX && done.is_within_limits(), "one that is too long alone is forgotten, too");
+        assert!(
+            done.size.olds_len <= DONE_OLDS_LEN_MAX && done.is_within_limits(),
+            "one that is too long alone is forgotten, too"
+        );
     }
 
     #[test]

@@ -20,10 +20,10 @@
 //! Appends are numbered in units, so that one that is repeated counts once. Units for which the lane has no room are refused or spilled.
 //! While a lane has spilled units, all further ones of its writer are appended behind them.
 
+use crate::id::ClientId;
 use crate::limits::{QUEUE_CLAIM_COUNT_MAX, QUEUE_PORT_COUNT_MAX};
 use crate::queue::layout::{Overflow, QueueForm};
 use crate::table::{self, Row};
-use crate::id::ClientId;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -90,7 +90,8 @@ impl<S: Store> Home<S> {
     /// An array with the ports of a table. `None` for a table that no home gives.
     pub fn of_table(name: String, table: &PortTable) -> Option<Home<S>> {
         let is_lane = |port: &LanePort| port.queue < table.count && port.lane < table.form.ports.min(QUEUE_PORT_COUNT_MAX);
-        let is_reader = |port: &ReadPort| port.count > 0 && port.first.checked_add(port.count).is_some_and(|end| end <= table.count);
+        let is_reader =
+            |port: &ReadPort| port.count > 0 && port.first.checked_add(port.count).is_some_and(|end| end <= table.count);
         let are_apart = |two: &[ReadPort]| matches!(two, [one, next] if one.first.saturating_add(one.count) <= next.first);
         let are_few = table.lanes.len() <= QUEUE_CLAIM_COUNT_MAX && table.readers.len() <= QUEUE_CLAIM_COUNT_MAX;
         if !are_few

@@ -141,7 +141,10 @@ mod tests {
         assert_eq!(all.recall(ClientId(2), 2), Some(Recalled::Kept));
         assert_eq!(all.recall(ClientId(2), 3), None);
         all.enter(ClientId(7), program(3, 1));
-        assert_eq!([2, 7].map(|client| all.recall(ClientId(client), PROGRAM_LIFE)), [Recalled::Unknown, Recalled::Held].map(Some));
+        assert_eq!(
+            [2, 7].map(|client| all.recall(ClientId(client), PROGRAM_LIFE)),
+            [Recalled::Unknown, Recalled::Held].map(Some)
+        );
     }
 
     #[test]

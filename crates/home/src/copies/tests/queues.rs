@@ -83,7 +83,11 @@ fn an_append_is_answered_when_the_copy_has_it_and_counts_once_at_the_next_home()
     assert_eq!(accepted(&copy), 4, "there is no room");
     copy.write(9, free(&FORM, 1));
     copy.write(10, free(&FORM, 1));
-    assert_eq!(copy.applied[copy.applied.len() - 2..].iter().filter(|(_, outcome)| outcome.is_ok()).count(), 2, "repeated, it frees nothing");
+    assert_eq!(
+        copy.applied[copy.applied.len() - 2..].iter().filter(|(_, outcome)| outcome.is_ok()).count(),
+        2,
+        "repeated, it frees nothing"
+    );
     copy.write(11, append(4, &[5]));
     assert_eq!(accepted(&copy), 5);
 }
