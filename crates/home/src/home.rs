@@ -177,7 +177,7 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                     self.locks.outputs().push_back(SyncOutput::Answer(waiter, answered(outcome)));
                 }
                 CopyOutput::Applied { asker: CopyAsker::Gone(gid, slot), outcome } => {
-                    // This home did not take it. It looks again, as the next one does.
+                    // The home did not take the call, and looks again later.
                     if outcome.is_err() {
                         self.port_doubts.add((gid, slot));
                     }

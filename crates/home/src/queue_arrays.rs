@@ -64,7 +64,7 @@ impl<S: Store> QueueArrays<S> {
         self.used.iter().map(|(at, known)| known.rules.table(*at, known.count)).collect()
     }
 
-    /// Takes the ports that a home has told of, in place of its own, for a region's extent of that length. False for tables that no home gives.
+    /// Takes the ports that a home has told of, for a region's extent of that length. Its own go. False for tables that no home gives.
     pub fn set_tables(&mut self, (gid, extent_len): (Gid, u64), tables: &[PortTable]) -> bool {
         let mut used = BTreeMap::new();
         let mut free_at = 0;
@@ -173,7 +173,7 @@ impl<W: QueueWords> QueueArray<'_, W> {
 
     /// A port asks something.
     ///
-    /// **Errors**: those of what it asks.
+    /// **Errors**: those of the request.
     pub fn answer(&mut self, request: QueueRequest, uid: u32) -> Result<SyncAnswer> {
         match request {
             QueueRequest::OpenLane { queue, writer } => {

@@ -1,5 +1,5 @@
-//! Calls on arrays of queues whose extents have copies. Each holder carries them out at one place in the order of writes, so words and ports are the
-//! same at all of them.
+//! Calls on arrays of queues whose extents have copies. Each holder carries them out at one place in the order of writes. So all of them have the same
+//! words and ports.
 
 use crate::memory::Bytes;
 use crate::queue_arrays::QueueArray;
@@ -42,7 +42,7 @@ pub(crate) fn carry_out(extent: &impl Bytes, call: &QueueCall) -> (Result<Vec<u8
 
 /// The queues whose first bytes a request may change.
 fn touched_by(request: &QueueRequest) -> impl Iterator<Item = u64> + use<> {
-    // Who reads all takes queues from the board, and changes none of them.
+    // The reader of all takes queues from the board, and changes none of them.
     let queue = (!matches!(request, QueueRequest::TakeReady { .. })).then(|| request.port().0);
     queue.into_iter()
 }

@@ -139,7 +139,7 @@ impl NodeExtent {
         !self.queues().is_empty()
     }
 
-    /// True if it begins with an array of queues that was read back, and has words of programs of the life before.
+    /// True if it begins with an array of queues that was read back, with words of the life before.
     pub fn has_restored_queues(&self) -> bool {
         let begins = || vector::load_word(self.reach().window(), 0, 8).is_ok_and(|word| word == MAGIC);
         self.queues().are_restored() && self.len >= LINE_LEN && begins()

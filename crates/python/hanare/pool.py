@@ -355,8 +355,8 @@ class Pool:
     def set_copies(self, name: str, copies: int) -> None:
         """Have `copies` nodes, 1 to 3, hold each byte of an array or region from now on, while programs use it.
 
-        Further copies are made after this returns: `hanare region ls` shows how many there are. A region that hosts map, or that has queues or pointers
-        to its memory, gets its first copy when these are gone.
+        Further copies are made after this returns: `hanare region ls` shows how many there are. A region that hosts map, or whose queues programs
+        use, or that has pointers to its memory, gets its first copy when these are gone.
 
         Raises
         ------

@@ -247,7 +247,7 @@ impl<M: CommandMemory> AdmittedCommand<M> {
     /// [`AdmittedCommand::need`] for a stage of the rest; [`AdmittedCommand::step_by_pages`] does it.
     pub fn next_need(&mut self, most: u64) -> Need {
         if let Op::Append { .. } = self.op {
-            // It is one call.
+            // An append is one call.
             self.asked = self.stream_len();
             return Need { gid: self.extent().gid(), slot: self.extent().slot(), access: Access::Write, pages: Vec::new() };
         }

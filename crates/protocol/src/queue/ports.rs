@@ -1,4 +1,4 @@
-//! The ports of an array of queues as a value. A node that is made a copy gets them from its home, and the home of a copy that follows it has them.
+//! The ports of an array of queues as a value. A node that is made a copy gets them from its home, and has them if it becomes the home.
 //!
 //! The home alone knows the connections of ports. Its successor knows none: it asks the nodes of their programs whether those live.
 
@@ -66,7 +66,7 @@ impl PortTable {
 }
 
 impl<S: Store> Home<S> {
-    /// Its ports, of an array that begins there and has so many queues. Spilled units and links are not among them.
+    /// Its ports, of an array that begins there, with its number of queues. Spilled units and links are not among them.
     pub fn table(&self, at: u64, count: u64) -> PortTable {
         let lanes = self.lanes.iter().map(|((queue, lane), entry)| LanePort {
             queue: *queue,

@@ -145,7 +145,7 @@ pub struct QueueCall {
     pub what: QueueChange,
 }
 
-/// What a call does to an array of queues.
+/// The change of an array of queues by a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum QueueChange {
     /// A port's request.

@@ -2,6 +2,7 @@
 
 use hanare_home::{Bytes, QueueArray, Vector, Vectors};
 use hanare_protocol::id::{Gid, Slot};
+use hanare_protocol::queue::PortTable;
 use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::{Error, Result};
 use std::cell::{Cell, RefCell};

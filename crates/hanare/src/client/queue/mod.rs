@@ -106,8 +106,10 @@ impl QueueStat {
 impl Pool {
     /// Makes a queue as a region of its own. Its node is that of the placement: this program's, unless another is named.
     ///
+    /// The queue has copies if the options name them, whatever `hanare run --copies` says. Then all goes by messages to its home, on every host.
+    ///
     /// **Errors**: those of [`Pool::create`]; [`Error::BadSetting`] for a form that cannot be; [`Error::BadUse`] for a placement on
-    /// several nodes.
+    /// several nodes, and for queues with copies that spill.
     pub fn create_queue(&self, name: &str, form: &QueueForm, options: &CreateOptions) -> Result<Queue> {
         self.create_queues(name, 1, form, options)?.queue(0)
     }

@@ -186,7 +186,7 @@ impl QueueReach {
         }
         let mapping = match self.region.map_local() {
             Ok(mapping) => mapping,
-            // It may have copies by now, or be about to move.
+            // The region may have copies by now, or be about to move.
             Err(Error::BadUse { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
