@@ -173,12 +173,8 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
         self.pages.recall(now, Asker::Link(link), need)
     }
 
-    /// True if the region's extent of that slot has copies: stages that write go by [`Home::write`].
-    pub fn has_copies(&self, gid: Gid, slot: Slot) -> bool {
-        self.copies.has(gid, slot)
-    }
-
-    /// A stage of the commands of a link writes to an extent with copies. [`CopyOutput::Applied`] follows.
+    /// A stage of the commands of a link writes to an extent with copies. [`CopyOutput::Applied`] follows: a refusal where the home has let go
+    /// of the extent meanwhile.
     ///
     /// **Cost**: a message to each copy, and one back.
     pub fn write(&mut self, now: Duration, link: u64, at: (Gid, Slot), write: ExtentWrite) {

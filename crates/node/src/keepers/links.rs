@@ -1,8 +1,8 @@
 //! A keeper's connections to the others: each connects to each, and speaks on its own connection alone. So nobody has to give way when two
 //! connect at the same moment.
 //!
-//! The one that connects says which edition of the list it has. One that is behind gets the base of the later edition as the answer. One that
-//! hears a later edition from its caller connects to that one. All connections are made anew when an edition begins.
+//! The keeper that connects says which edition of the list it has. A keeper that is behind gets the base of the later edition as the answer. A
+//! keeper that hears a later edition from its caller connects to that caller. All connections are made anew when an edition begins.
 
 use super::check;
 use super::engine::{Engine, Rule, SharedEngine, TICK_MS};
@@ -108,7 +108,7 @@ pub(crate) struct Keepers {
     pub(super) complain_at_ms: u64,
     /// An edition has begun: links of the one before are over.
     is_renewed: bool,
-    /// The list of today is another than the one that was told last.
+    /// The list has changed since it was told last.
     has_news: bool,
 }
 

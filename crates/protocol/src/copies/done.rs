@@ -334,11 +334,14 @@ mod tests {
         for client in 0..20 {
             for number in 1..4 {
                 done.note(&once(call(client, number as u16, number), 0), len, &vec![0; len as usize]);
-                assert!(done.is_within_limits());
+                assert!(done.size.olds_len <= DONE_OLDS_LEN_MAX && done.is_within_limits());
             }
         }
         done.note(&once(call(7, 9, 9), 0), 9 * len, &vec![0; 9 * len as usize]);
-        assert!(done.is_within_limits(), "one that is too long alone is forgotten, too");
+        assert!(
+            done.size.olds_len <= DONE_OLDS_LEN_MAX && done.is_within_limits(),
+            "one that is too long alone is forgotten, too"
+        );
     }
 
     #[test]
@@ -381,8 +384,9 @@ mod tests {
     fn a_call_of_too_many_parts_is_forgotten_whole() {
         let mut done = DoneCalls::default();
         let many = call(1, 0, 5);
-        for part in 0..=DONE_PART_COUNT_MAX as u64 {
+        for part in 0..3 * DONE_PART_COUNT_MAX as u64 {
             done.note(&once(many, part.saturating_mul(16)), 8, &[1; 8]);
+            assert!(done.size.beyond_limits().is_none(), "part {part}");
         }
         assert!(done.is_within_limits());
         assert_eq!(done.before(&repeated(many, 0), 8), DoneBefore::Unknown);

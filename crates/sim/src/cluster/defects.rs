@@ -29,7 +29,7 @@ defects! {
     DropAlone,
     /// A copy is admitted before it has all.
     AdmitEarly,
-    /// A copy is admitted though its node died meanwhile, or began anew.
+    /// A copy of a node that died meanwhile is admitted.
     AdmitDead,
     /// A copy that is made gets no writes meanwhile.
     MissWhileMade,

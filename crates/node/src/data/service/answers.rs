@@ -99,17 +99,20 @@ impl ServiceLoop {
     pub(super) fn recall(&mut self, id: u64, need: Need) -> bool {
         let mut next = Some(need);
         while let Some(need) = next {
-            if self.home.has_copies(need.gid, need.slot) {
-                next = self.write_to_copies(id, &need);
-                continue;
-            }
-            next = match self.home.recall(self.now, id, need) {
-                Ok(Recall::Waits(_)) => return false,
-                Ok(Recall::Ready(face)) => {
-                    let next = self.go_on(id, Ok(()));
-                    self.tell_home(PageInput::Release(face));
-                    next
+            next = match self.write_of(id) {
+                Ok(Some(write)) => {
+                    self.write_to_copies(id, &need, write);
+                    None
                 }
+                Ok(None) => match self.home.recall(self.now, id, need) {
+                    Ok(Recall::Waits(_)) => return false,
+                    Ok(Recall::Ready(face)) => {
+                        let next = self.go_on(id, Ok(()));
+                        self.tell_home(PageInput::Release(face));
+                        next
+                    }
+                    Err(error) => self.go_on(id, Err(error)),
+                },
                 Err(error) => self.go_on(id, Err(error)),
             };
         }

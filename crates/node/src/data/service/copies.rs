@@ -4,27 +4,23 @@ use super::{SeatedLink, ServiceLoop};
 use crate::data::connection::Connection;
 use crate::notices::ToControl;
 use hanare_home::{CopyOutput, Input, Need, WireOutput};
-use hanare_protocol::Error;
+use hanare_protocol::Result;
+use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::wire::greeting::Role;
 
 impl ServiceLoop {
-    /// Has the write that a link waits for sent to copies. Returns what the link needs next, where it has nothing to wait for.
-    pub(super) fn write_to_copies(&mut self, id: u64, need: &Need) -> Option<Need> {
-        let seat = &mut self.places.get_mut(&id)?.seat;
-        match seat.write() {
-            Ok(Some(write)) => {
-                let goes_ahead = seat.goes_ahead(&write);
-                self.home.write(self.now, id, (need.gid, need.slot), write);
-                if goes_ahead {
-                    self.wake(id);
-                }
-                None
-            }
-            Ok(None) => {
-                let reason = "a command on an extent with copies waits for no write".to_owned();
-                self.go_on(id, Err(Error::System { what: "write to copies".to_owned(), reason }))
-            }
-            Err(error) => self.go_on(id, Err(error)),
+    /// The write that a link's commands wait for, if it is to an extent with copies. The command's own extent says that: the home may have
+    /// let go of it meanwhile, and no byte is written there any more.
+    pub(super) fn write_of(&mut self, id: u64) -> Result<Option<ExtentWrite>> {
+        self.places.get_mut(&id).map_or(Ok(None), |place| place.seat.write())
+    }
+
+    /// Has that write sent to copies.
+    pub(super) fn write_to_copies(&mut self, id: u64, need: &Need, write: ExtentWrite) {
+        let goes_ahead = self.places.get_mut(&id).is_some_and(|place| place.seat.goes_ahead(&write));
+        self.home.write(self.now, id, (need.gid, need.slot), write);
+        if goes_ahead {
+            self.wake(id);
         }
     }
 
