@@ -94,7 +94,7 @@ pub fn play(launcher: &OsStr, words: &[OsString]) -> Result<()> {
     Ok(())
 }
 
-/// True if a call failed that needs the home of names, because another node became it, or this one was none for a moment.
+/// True if a call failed because the home of names moved, or was none for a moment.
 pub fn has_home_moved(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(Error::NoCoordinator { .. } | Error::NodeLost { .. }))
 }

@@ -322,8 +322,8 @@ impl Stage {
     }
 }
 
-/// Plays a scene. It begins anew where the home of names has moved: on a busy machine that stands still for longer than its lease, and groups
-/// and locks end with it.
+/// Plays a scene, and plays it again where the home of names has moved: groups and locks end with a home. On a busy machine a home may stand
+/// still for longer than its lease.
 fn at_one_home(play: impl Fn() -> Result<Scene>) -> Result<Scene> {
     let mut outcome = play();
     for _ in 1..TRIES {
