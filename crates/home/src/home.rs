@@ -14,7 +14,7 @@ use hanare_protocol::id::{ClientId, Gid, Grant, Rights, Slot, User};
 use hanare_protocol::lock::{Claim, Claimant};
 use hanare_protocol::queue::PortId;
 use hanare_protocol::wire::Malformed;
-use hanare_protocol::wire::copies::{CopiedExtent, ExtentCall, ExtentWrite, ToHolder};
+use hanare_protocol::wire::copies::{CopiedExtent, ExtentCall, ExtentWrite, FromHolder, ToHolder};
 use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
@@ -152,6 +152,10 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                 }
                 CopyOutput::Applied { asker: CopyAsker::Compare(waiter), outcome } => {
                     self.locks.outputs().push_back(SyncOutput::Answer(waiter, compared(outcome)));
+                }
+                CopyOutput::Say { extent, message: FromHolder::Released { term, .. } } => {
+                    let leaves_doubt = self.copies.slot_of(extent).is_none_or(|slot| self.locks.leaves_doubt(extent.gid, slot));
+                    return Some(CopyOutput::Say { extent, message: FromHolder::Released { term, leaves_doubt } });
                 }
                 CopyOutput::Say { extent, message } => return Some(CopyOutput::Say { extent, message }),
                 CopyOutput::Wire(output) => return Some(CopyOutput::Wire(output)),

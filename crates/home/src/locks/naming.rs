@@ -55,6 +55,12 @@ impl Locks {
         self.locks.doubt_bytes(gid, slot);
     }
 
+    /// True if the next home of an extent cannot know all about the locks at its bytes: a program may have one without the home, or something is
+    /// bound to one.
+    pub fn leaves_doubt(&self, gid: Gid, slot: Slot) -> bool {
+        self.locks.leaves_doubt(gid, slot) || self.data.is_at(gid, slot)
+    }
+
     /// Extents are no more: who waits for a lock or a group at their bytes is told. Who comes later is refused.
     pub fn on_freed(&mut self, memory: &impl Memory) {
         self.locks.on_freed(|gid, slot| memory.has(gid, slot));

@@ -1,6 +1,7 @@
 //! Locks that programs may have from a home before: the first to take one is told that it was abandoned.
 
-use super::Locks;
+use super::state::Lock;
+use super::{Locks, Phase};
 use crate::id::{Gid, Slot};
 use crate::name::extent_of_name;
 use std::collections::BTreeSet;
@@ -36,6 +37,13 @@ impl Locks {
     pub fn doubt_bytes(&mut self, gid: Gid, slot: Slot) {
         self.known.get_or_insert_default().retain(|name| extent_of_name(name) != Some((gid, slot)));
         self.doubted.extents.insert((gid, slot));
+    }
+
+    /// True if programs may have locks at the bytes of an extent that nobody has as far as is known: a holder was lost, or an earlier home.
+    pub fn leaves_doubt(&self, gid: Gid, slot: Slot) -> bool {
+        let is_there = |name: &str| extent_of_name(name) == Some((gid, slot));
+        let is_orphaned = |(name, lock): (&String, &Lock)| lock.phase() == Phase::Orphaned && is_there(name);
+        self.doubted.bytes || self.doubted.extents.contains(&(gid, slot)) || self.locks.iter().any(is_orphaned)
     }
 
     /// Extents are no more, but for those that are there.
