@@ -70,6 +70,20 @@ fn each_copy_is_on_a_node_of_its_own() {
 }
 
 #[test]
+fn a_copy_is_given_up_whose_home_began_anew_before_it_was_filled() {
+    let mut pool = Pool::new(3);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    let is_made = |pool: &Pool| pool.coordinator.making_order(extent(pool)).is_some();
+    let copy = holders(&pool).2[0] as usize;
+    pool.restart_node(copy, 90);
+    assert!(is_made(&pool), "another is made in place of the one that is lost");
+    // The home had the only bytes. It is back before its lease is over.
+    pool.restart_node(1, 91);
+    assert_eq!(pool.stat("a").unwrap().lost, Some(NodeId(1)));
+    assert!(!is_made(&pool) && pool.nodes.iter().all(|node| node.slots.is_empty()), "nobody fills it");
+}
+
+#[test]
 fn what_has_no_place_for_its_copies_is_refused() {
     let mut pool = Pool::with(2, Settings { quota: Some(1 << 20), ..Settings::new("n0") });
     let refused =
