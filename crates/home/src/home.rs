@@ -89,12 +89,12 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
             {
                 self.copies.stay(extent, set.term);
             }
-            CopyInput::Holder { extent, message: ToHolder::Elect { stopped: false, .. }, .. } => {
+            CopyInput::Holder { extent, message: ToHolder::Elect { stopped, .. }, .. } => {
                 let before = self.home_slot(extent);
                 self.copies.handle(now, input, memory);
-                // Programs may have locks at the bytes from the home that was lost.
+                // Programs may have locks at the bytes from a home that was lost.
                 if let (None, Some(slot)) = (before, self.home_slot(extent)) {
-                    self.locks.doubt_bytes(extent.gid, slot);
+                    self.locks.begin_bytes(extent.gid, slot, !stopped);
                 }
             }
             CopyInput::Made { extent, slot, .. } => {

@@ -269,3 +269,48 @@ fn a_home_that_another_follows_gives_nobody_what_the_next_one_gives() {
     let other = SyncRequest::Arrive(Party::Rank(Arrival { who, generation: 4 }), None);
     assert_eq!((driven.ask(6, 1, arrive(4)), driven.ask(7, 1, other)), (vec![], vec![(6, 1, true), (7, 1, true)]));
 }
+
+#[test]
+fn a_home_that_is_one_again_gives_out_what_programs_have_from_its_time_before() {
+    let mut driven = Driven::new();
+    let me = NodeId(3);
+    driven.ask(1, 1, lock(1, None, LeaseWish::default()));
+    driven.handle(Input::PoolHome(me, false));
+    driven.handle(Input::PoolHome(me, true));
+    // Another home may have given it out meanwhile.
+    let from = (ClientId(2), User { uid: 7, gid: 7 });
+    let request = lock(1, None, LeaseWish::default());
+    let told = driven.handle(Input::Request { waiter: Waiter { link: 2, seq: 1 }, from, request });
+    assert!(matches!(&told[..], [SyncOutput::Answer(_, Ok(SyncAnswer::Granted { abandoned: true, .. }))]), "{told:?}");
+    assert_eq!(driven.ask(1, 2, SyncRequest::Unlock { number: 1 }), [(1, 2, false)], "its holder hears that it is lost");
+    assert_eq!(driven.ask(2, 2, SyncRequest::Unlock { number: 1 }), [(2, 2, true)]);
+}
+
+#[test]
+fn a_node_that_is_home_of_an_extent_again_gives_out_what_programs_have_there_from_its_time_before() {
+    let mut driven = Driven::new();
+    let extent = CopiedExtent { gid: Gid(1), index: 0 };
+    let address = SyncAddress::Byte { slot: Slot(0), grant: Grant::default(), offset: 64 };
+    let lease = LeaseWish::default();
+    let take = |number| SyncRequest::Lock {
+        address: address.clone(),
+        mode: Mode::Exclusive,
+        number,
+        thread: number,
+        bound_ms: None,
+        known: None,
+        lease,
+    };
+    let set = |term, home, copy| HolderSet { term: Term(term), home: NodeId(home), copies: [NodeId(copy)].into() };
+    let holder = |message| CopyInput::Holder { extent, nodes: Vec::new(), message };
+    driven.handle(Input::Pages(PageInput::Identity { node: NodeId(1), epoch: Epoch(1) }));
+    driven.handle(CopyInput::Made { extent, set: set(1, 1, 2), order: 7, slot: Slot(0) }.into());
+    assert_eq!(driven.ask(1, 1, take(1)), [(1, 1, true)]);
+    // The same slot has a copy of the extent, and that follows the next home.
+    driven.handle(CopyInput::Made { extent, set: set(2, 2, 1), order: 8, slot: Slot(0) }.into());
+    driven.handle(holder(ToHolder::Freeze { term: Term(3) }).into());
+    let alone = HolderSet { copies: BTreeSet::new(), ..set(3, 1, 2) };
+    driven.handle(holder(ToHolder::Elect { set: alone, has: BTreeMap::new(), stopped: false }).into());
+    assert_eq!(driven.ask(2, 1, take(2)), [(2, 1, true)]);
+    assert_eq!(driven.ask(1, 2, SyncRequest::Unlock { number: 1 }), [(1, 2, false)]);
+}

@@ -340,6 +340,23 @@ impl BoundData {
         self.settle_redo(name);
     }
 
+    /// Forgets what is bound to locks that another home may have given out since.
+    pub fn forget(&mut self, is_it: impl Fn(&str) -> bool) {
+        let forgotten: Vec<(String, BoundLock)> = self.entries.extract_if(.., |name, _| is_it(name)).collect();
+        for (name, BoundLock { uid, state, .. }) in forgotten {
+            match state {
+                State::Publishing { by, staged, .. } => {
+                    self.publishing.remove(&by);
+                    self.releases.unstage(&staged.release.changes, staged.release.uid);
+                }
+                State::Redo(changes, by) => self.releases.unstage(&changes, by),
+                State::Whole | State::Torn => {}
+            }
+            self.releases.forget(&name);
+            one_less(&mut self.shares, uid);
+        }
+    }
+
     /// True if something is bound to a lock at a byte of an extent.
     pub fn is_at(&self, gid: Gid, slot: Slot) -> bool {
         self.entries.keys().any(|name| extent_of_name(name) == Some((gid, slot)))
