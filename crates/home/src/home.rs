@@ -18,7 +18,7 @@ use hanare_protocol::lock::lease::PROGRAM_LIFE;
 use hanare_protocol::lock::{Claim, Claimant};
 use hanare_protocol::queue::PortId;
 use hanare_protocol::wire::Malformed;
-use hanare_protocol::wire::copies::{CopiedExtent, ExtentCall, ExtentWrite, ToHolder};
+use hanare_protocol::wire::copies::{CopiedExtent, ExtentCall, ExtentWrite, FromHolder, ToHolder};
 use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::queue::{ArrayAt, QueueCall, QueueChange, QueueRequest};
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
@@ -99,12 +99,12 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
             {
                 self.copies.stay(extent, set.term);
             }
-            CopyInput::Holder { extent, message: ToHolder::Elect { stopped: false, .. }, .. } => {
+            CopyInput::Holder { extent, message: ToHolder::Elect { stopped, .. }, .. } => {
                 let before = self.home_slot(extent);
                 self.copies.handle(now, input, memory);
-                // Programs may have locks at the bytes from the home that was lost.
+                // Programs may have locks at the bytes from a home that was lost.
                 if let (None, Some(slot)) = (before, self.home_slot(extent)) {
-                    self.locks.doubt_bytes(extent.gid, slot);
+                    self.locks.begin_bytes(extent.gid, slot, !stopped);
                     self.port_doubts.add((extent.gid, slot));
                 }
             }
@@ -181,6 +181,10 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                     if outcome.is_err() {
                         self.port_doubts.add((gid, slot));
                     }
+                }
+                CopyOutput::Say { extent, message: FromHolder::Released { term, .. } } => {
+                    let leaves_doubt = self.copies.slot_of(extent).is_none_or(|slot| self.locks.leaves_doubt(extent.gid, slot));
+                    return Some(CopyOutput::Say { extent, message: FromHolder::Released { term, leaves_doubt } });
                 }
                 CopyOutput::Say { extent, message } => return Some(CopyOutput::Say { extent, message }),
                 CopyOutput::Wire(output) => return Some(CopyOutput::Wire(output)),

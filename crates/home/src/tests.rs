@@ -5,10 +5,12 @@ mod ports;
 use super::*;
 use hanare_protocol::Error;
 use hanare_protocol::copies::{HolderSet, Term};
+use hanare_protocol::entry::{BoundShape, Publication, Stores};
 use hanare_protocol::heap::{HeapCall, HeapWish};
 use hanare_protocol::id::{ClientId, Epoch, Gid, Grant, JobId, JobRank, NodeId, Rank, Slot, User};
 use hanare_protocol::lock::{Claimant, Recalled};
-use hanare_protocol::wire::copies::{CopiedExtent, ToHolder};
+use hanare_protocol::shape::Strided;
+use hanare_protocol::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use hanare_protocol::wire::sync::{Arrival, LeaseWish, Mode, Party, SyncAddress, SyncAnswer, SyncRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -189,6 +191,40 @@ fn a_home_that_follows_a_lost_one_tells_the_first_to_take_a_lock_at_its_bytes() 
     assert_eq!(first_takers(true), [false, false]);
 }
 
+/// A home with copies, where programs have taken a lock and one has died or given it back, stops for another. Returns whether it leaves a doubt.
+fn stops_after(ends: impl FnOnce(&mut Driven)) -> bool {
+    let mut driven = Driven::new();
+    let extent = CopiedExtent { gid: Gid(1), index: 0 };
+    let set = HolderSet { term: Term(1), home: NodeId(1), copies: [NodeId(2)].into() };
+    driven.handle(Input::Pages(PageInput::Identity { node: NodeId(1), epoch: Epoch(1) }));
+    driven.handle(CopyInput::Made { extent, set: set.clone(), order: 7, slot: Slot(0) }.into());
+    let address = SyncAddress::Byte { slot: Slot(0), grant: Grant::default(), offset: 64 };
+    let (mode, lease) = (Mode::Exclusive, LeaseWish::default());
+    let lock = SyncRequest::Lock { address, mode, number: 1, thread: 1, bound_ms: None, known: None, lease };
+    assert_eq!(driven.ask(1, 1, lock), [(1, 1, true)]);
+    ends(&mut driven);
+    let release = CopyInput::Holder { extent, nodes: Vec::new(), message: ToHolder::Release(set) };
+    driven.home.handle(Duration::ZERO, release.into(), &driven.memory);
+    let said = std::iter::from_fn(|| driven.home.poll(&driven.memory)).find_map(|output| match output {
+        Output::Copies(CopyOutput::Say { message: FromHolder::Released { leaves_doubt, .. }, .. }) => Some(leaves_doubt),
+        _ => None,
+    });
+    said.expect("nobody has a lock there, so it stops")
+}
+
+#[test]
+fn a_home_that_stops_says_that_a_holder_died_or_that_something_is_bound() {
+    let unlock = SyncRequest::Unlock { number: 1 };
+    assert!(!stops_after(|driven| assert_eq!(driven.ask(1, 2, unlock.clone()), [(1, 2, true)])));
+    assert!(stops_after(|driven| drop(driven.handle(Input::LinkGone { link: 1 }))));
+    let binding = Some(vec![BoundShape { gid: Gid(1), shape: Strided::contiguous(0, 8) }]);
+    let publish = SyncRequest::Publish { number: 1, publication: Publication { changes: Stores::NONE, binding } };
+    assert!(stops_after(|driven| {
+        assert_eq!(driven.ask(1, 2, publish), [(1, 2, true)]);
+        assert_eq!(driven.ask(1, 3, unlock.clone()), [(1, 3, true)]);
+    }));
+}
+
 #[test]
 fn a_heap_s_table_goes_with_its_extent_and_so_does_its_user_s_charge() {
     let mut driven = Driven::new();
@@ -234,4 +270,49 @@ fn a_home_that_another_follows_gives_nobody_what_the_next_one_gives() {
     let who = JobRank { rank: Rank(1), ..who };
     let other = SyncRequest::Arrive(Party::Rank(Arrival { who, generation: 4 }), None);
     assert_eq!((driven.ask(6, 1, arrive(4)), driven.ask(7, 1, other)), (vec![], vec![(6, 1, true), (7, 1, true)]));
+}
+
+#[test]
+fn a_home_that_is_one_again_gives_out_what_programs_have_from_its_time_before() {
+    let mut driven = Driven::new();
+    let me = NodeId(3);
+    driven.ask(1, 1, lock(1, None, LeaseWish::default()));
+    driven.handle(Input::PoolHome(me, false));
+    driven.handle(Input::PoolHome(me, true));
+    // Another home may have given it out meanwhile.
+    let from = (ClientId(2), User { uid: 7, gid: 7 });
+    let request = lock(1, None, LeaseWish::default());
+    let told = driven.handle(Input::Request { waiter: Waiter { link: 2, seq: 1 }, from, request });
+    assert!(matches!(&told[..], [SyncOutput::Answer(_, Ok(SyncAnswer::Granted { abandoned: true, .. }))]), "{told:?}");
+    assert_eq!(driven.ask(1, 2, SyncRequest::Unlock { number: 1 }), [(1, 2, false)], "its holder hears that it is lost");
+    assert_eq!(driven.ask(2, 2, SyncRequest::Unlock { number: 1 }), [(2, 2, true)]);
+}
+
+#[test]
+fn a_node_that_is_home_of_an_extent_again_gives_out_what_programs_have_there_from_its_time_before() {
+    let mut driven = Driven::new();
+    let extent = CopiedExtent { gid: Gid(1), index: 0 };
+    let address = SyncAddress::Byte { slot: Slot(0), grant: Grant::default(), offset: 64 };
+    let lease = LeaseWish::default();
+    let take = |number| SyncRequest::Lock {
+        address: address.clone(),
+        mode: Mode::Exclusive,
+        number,
+        thread: number,
+        bound_ms: None,
+        known: None,
+        lease,
+    };
+    let set = |term, home, copy| HolderSet { term: Term(term), home: NodeId(home), copies: [NodeId(copy)].into() };
+    let holder = |message| CopyInput::Holder { extent, nodes: Vec::new(), message };
+    driven.handle(Input::Pages(PageInput::Identity { node: NodeId(1), epoch: Epoch(1) }));
+    driven.handle(CopyInput::Made { extent, set: set(1, 1, 2), order: 7, slot: Slot(0) }.into());
+    assert_eq!(driven.ask(1, 1, take(1)), [(1, 1, true)]);
+    // The same slot has a copy of the extent, and that follows the next home.
+    driven.handle(CopyInput::Made { extent, set: set(2, 2, 1), order: 8, slot: Slot(0) }.into());
+    driven.handle(holder(ToHolder::Freeze { term: Term(3) }).into());
+    let alone = HolderSet { copies: BTreeSet::new(), ..set(3, 1, 2) };
+    driven.handle(holder(ToHolder::Elect { set: alone, has: BTreeMap::new(), stopped: false }).into());
+    assert_eq!(driven.ask(2, 1, take(2)), [(2, 1, true)]);
+    assert_eq!(driven.ask(1, 2, SyncRequest::Unlock { number: 1 }), [(1, 2, false)]);
 }

@@ -3,7 +3,7 @@
 use super::{PROGRAM, matmul};
 use crate::run::rank;
 use anyhow::{Context, Result, bail};
-use hanare::{Consistency, Pool};
+use hanare::{Consistency, Error, Pool};
 use rustix::process::getpid;
 use serde_json::{Value, json};
 use std::ffi::{OsStr, OsString};
@@ -53,11 +53,12 @@ impl Playing {
         Ok(Playing { child, lines: BufReader::new(stdout).lines() })
     }
 
-    /// Waits for what it says next. **Errors**: what it says went wrong; that it ended.
+    /// Waits for what it says next. **Errors**: what it says went wrong, as [`Error::NoCoordinator`] where the home of names moved; that it ended.
     pub fn hear(&mut self) -> Result<Value> {
         let line = self.lines.next().context("a program of the demonstration ended early")??;
         let said: Value = serde_json::from_str(&line).context("a program of the demonstration said something else")?;
         match said["error"].as_str() {
+            Some(error) if said["home_moved"] == true => Err(Error::NoCoordinator { reason: error.to_owned() }.into()),
             Some(error) => bail!("{error}"),
             None => Ok(said),
         }
@@ -88,9 +89,14 @@ pub fn play(launcher: &OsStr, words: &[OsString]) -> Result<()> {
     };
     match outcome {
         Ok(said) => println!("{said}"),
-        Err(error) => println!("{}", json!({ "error": format!("{error:#}") })),
+        Err(error) => println!("{}", json!({ "error": format!("{error:#}"), "home_moved": has_home_moved(&error) })),
     }
     Ok(())
+}
+
+/// True if a call failed because the home of names moved, or was none for a moment.
+pub fn has_home_moved(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Error::NoCoordinator { .. } | Error::NodeLost { .. }))
 }
 
 fn count(socket: &str, region: &str, times: u64, parties: u32) -> Result<Value> {

@@ -12,7 +12,7 @@
 //! Each scene checks what it shows; one that does not come out right ends the demonstration with exit status 1.
 
 use super::counting::Counting;
-use super::part::{Part, Playing};
+use super::part::{Part, Playing, has_home_moved};
 use crate::print;
 use crate::run::nodes::Nodes;
 use crate::run::{MEMORY_DEFAULT, guard};
@@ -29,8 +29,8 @@ use std::time::{Duration, Instant};
 
 /// Nodes of the pool.
 const NODE_COUNT: usize = 3;
-/// Tries to start the pool.
-const START_TRIES: u32 = 5;
+/// Tries to start the pool, and to play a scene that needs the home of names.
+const TRIES: u32 = 5;
 /// Bytes of the array's chunks, which lie on the nodes in turn.
 const CHUNK: u64 = 1 << 20;
 /// The least that a node lends: a chunk of the array on each node, and a slab for the rest.
@@ -106,8 +106,8 @@ pub fn run(options: &Options, guard: Pid) -> Result<i32> {
     };
     show(made);
     show(stage.sum()?);
-    show(stage.count()?);
-    show(stage.lock()?);
+    show(at_one_home(|| stage.count())?);
+    show(at_one_home(|| stage.lock())?);
     stage.follow_coordinator()?;
     let counting = Counting::start(&stage.pool, "counted", stage.ids[NODE_COUNT - 1])?;
     show(stage.lose_a_node()?);
@@ -130,7 +130,7 @@ impl Stage {
             let nodes = Nodes::start_keepers(NODE_COUNT, memory);
             Stage::set(nodes.context("no pool for the demonstration (--memory SIZE makes it smaller)")?, memory)
         };
-        (1..START_TRIES).find_map(|_| start().ok()).map_or_else(start, Ok)
+        (1..TRIES).find_map(|_| start().ok()).map_or_else(start, Ok)
     }
 
     /// Makes the array: half of it all, so that it exceeds what any node lends.
@@ -220,7 +220,7 @@ impl Stage {
             let lines = vec![format!("not on this machine: {error}")];
             return Ok(Scene { name: "count", lines, next, facts: json!({ "refused": error.to_string() }) });
         }
-        self.pool.create("count", PAGE_LEN, &placed(Placement::Node(self.ids[1])))?.put(0, &0u64.to_le_bytes())?;
+        self.pool.create_or_attach("count", PAGE_LEN, &placed(Placement::Node(self.ids[1])))?.put(0, &0u64.to_le_bytes())?;
         let parties = NODE_COUNT as u32;
         let start = |socket: &String| Playing::start(socket, Part::Count { region: "count", times: TIMES, parties });
         let mut programs: Vec<_> = self.sockets.iter().map(start).collect::<Result<_>>()?;
@@ -320,6 +320,19 @@ impl Stage {
         let nodes = self.pool.status()?.nodes;
         Ok(nodes.iter().find(|node| node.address == leads.address).context("the coordinator is no node")?.node)
     }
+}
+
+/// Plays a scene, and plays it again where the home of names has moved: groups and locks end with a home. On a busy machine a home may stand
+/// still for longer than its lease.
+fn at_one_home(play: impl Fn() -> Result<Scene>) -> Result<Scene> {
+    let mut outcome = play();
+    for _ in 1..TRIES {
+        if !outcome.as_ref().is_err_and(has_home_moved) {
+            break;
+        }
+        outcome = play();
+    }
+    outcome
 }
 
 /// The killed node was the home of a region with copies.

@@ -1,14 +1,19 @@
 //! Regions with copies: commands of all kinds, and homes and copies that are killed or stand still under them.
 
 use crate::apart::{Apart, until};
-use crate::support::{Ends, TestPool, pattern};
+use crate::intruder::Intruder;
+use crate::raw_link::{BOUND, Raw};
+use crate::support::{self, Ends, TestPool, pattern};
 use hanare::{
     Changes, Consistency, CreateOptions, DrainWish, Element, Error, Indexed, Indices, Modify, Operator, Overflow, Placement,
     Pool, QueueForm, Range, Region, Shape, Strided, Unit, Value, Wait, Word,
 };
-use hanare_protocol::id::NodeId;
-use hanare_protocol::wire::control::WhyStays;
+use hanare_protocol::id::{NodeId, Rights};
+use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op};
+use hanare_protocol::wire::control::{self, WhyStays};
+use hanare_protocol::wire::head::{Head, Kind};
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::slice::from_ref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -429,6 +434,40 @@ pub(crate) fn drained(program: &Pool, node: u32) {
     let begun = program.drain(NodeId(node), &DrainWish::Begin { to: BTreeSet::new() }).unwrap();
     assert!(begun.left > 0 && begun.stays.is_empty(), "{begun:?}");
     until("the node holds nothing", || program.drain(NodeId(node), &DrainWish::Look).unwrap().left == 0);
+}
+
+#[test]
+fn a_command_that_outlives_its_home_is_refused_and_not_done_on_memory_that_is_gone() {
+    let pool = TestPool::start(3, 16 << 20);
+    let program = pool.client(0);
+    let region = program.create("a", LEN, &CreateOptions { mode: 0o666, ..copied(1, 2) }).unwrap();
+    region.put(0, &pattern(LEN as usize, 1)).unwrap();
+    let view = Intruder::attach(pool.nodes[1].socket()).open("a", Rights::Write);
+    let slot = view.layout.extents().next().unwrap().slot;
+    let shapes = [Shape::contiguous(0, LEN), Strided { offset: 0, block: 8, count: LEN / 8, stride: 8 }.into()];
+    let mut links: Vec<Raw> = shapes
+        .iter()
+        .map(|shape| {
+            let mut link = Raw(support::data_link(pool.nodes[1].address()));
+            link.0.set_read_timeout(Some(BOUND)).unwrap();
+            let put = Command::new(Op::Put, 1, slot, view.grants[0], shape);
+            let head = Head { count: 1, body_len: COMMAND_LEN as u64 + LEN, ..Head::new(Kind::Commands, 5) };
+            link.0.write_all(&[&head.encode()[..], &put.encode(), &[9; 10_000]].concat()).unwrap();
+            link
+        })
+        .collect();
+    drained(&program, 1);
+    for link in &mut links {
+        // The node may have ended the link.
+        let _ = link.0.write_all(&vec![9; LEN as usize - 10_000]);
+        let (head, body) = link.answer();
+        assert_eq!(head.kind, Kind::Refused);
+        let refusal: Error = control::decode(&body).unwrap();
+        assert!(matches!(refusal, Error::NodeLost { node: NodeId(1), .. }), "{refusal}");
+    }
+    let mut bytes = vec![0; LEN as usize];
+    region.get(0, &mut bytes).unwrap();
+    assert!(bytes == pattern(LEN as usize, 1), "nothing was done");
 }
 
 #[test]

@@ -414,7 +414,8 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                     continue;
                 }
                 HomeOutput::Released { term } => {
-                    outputs.push_back(say(extent, FromHolder::Released { term }));
+                    // Whoever has the locks, too, may know better.
+                    outputs.push_back(say(extent, FromHolder::Released { term, leaves_doubt: true }));
                     continue;
                 }
                 HomeOutput::Open => {

@@ -180,7 +180,7 @@ fn a_home_that_missed_the_set_stops_at_the_wish_of_its_coordinator() {
     home.hold(ToHolder::Release(set(2, 0, &[1])));
     assert!(!home.extent.is_open());
     exchange(&mut home, &mut copy);
-    assert_eq!(home.said.last(), Some(&FromHolder::Released { term: Term(2) }));
+    assert_eq!(home.said.last(), Some(&FromHolder::Released { term: Term(2), leaves_doubt: true }));
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn a_home_that_has_stopped_goes_on_in_a_higher_term() {
     let (mut home, mut copy) = pair();
     home.hold(ToHolder::Release(set(1, 0, &[1])));
     exchange(&mut home, &mut copy);
-    assert_eq!(home.said.last(), Some(&FromHolder::Released { term: Term(1) }));
+    assert_eq!(home.said.last(), Some(&FromHolder::Released { term: Term(1), leaves_doubt: true }));
     // The copy is asked to follow, and says so to the home, before it is lost.
     copy.hold(ToHolder::Freeze { term: Term(2) });
     home.tick(NOW + LOOK_PAUSE);

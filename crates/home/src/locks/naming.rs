@@ -50,9 +50,33 @@ impl Locks {
         !taken.is_empty() || waits || self.groups.names().any(|name| is_there(&name))
     }
 
-    /// The home of an extent is lost, and this one follows it.
-    pub fn doubt_bytes(&mut self, gid: Gid, slot: Slot) {
-        self.locks.doubt_bytes(gid, slot);
+    /// This node is the home of an extent from here on, and another was. `is_doubtful` where that one is lost, or left a doubt about the locks at
+    /// its bytes. What is known here of these locks is from an earlier time as their home.
+    pub fn begin_bytes(&mut self, gid: Gid, slot: Slot, is_doubtful: bool) {
+        let refused = |me: &Locks| Error::GrantRefused { gid, node: me.not_home.unwrap_or_default() };
+        self.forget_held(|name| extent_of_name(name) == Some((gid, slot)), refused);
+        if is_doubtful {
+            self.locks.doubt_bytes(gid, slot);
+        }
+    }
+
+    /// Forgets locks, and what is bound to them. Who waits is refused. Who has one hears it when it gives the lock back.
+    pub(super) fn forget_held(&mut self, is_it: impl Fn(&str) -> bool + Copy, refused: impl Fn(&Locks) -> Error) {
+        for who in self.locks.forget(is_it) {
+            self.leases.end(who);
+            self.recount(who.link);
+            if let Some(WaitingLock { seq, .. }) = self.wait_no_more(who) {
+                let refused = Err(refused(self));
+                self.outputs.push_back(SyncOutput::Answer(Waiter { link: who.link, seq }, refused));
+            }
+        }
+        self.data.forget(is_it);
+    }
+
+    /// True if the next home of an extent cannot know all about the locks at its bytes: a program may have one without the home, or something is
+    /// bound to one.
+    pub fn leaves_doubt(&self, gid: Gid, slot: Slot) -> bool {
+        self.locks.leaves_doubt(gid, slot) || self.data.is_at(gid, slot)
     }
 
     /// Extents are no more: who waits for a lock or a group at their bytes is told. Who comes later is refused.

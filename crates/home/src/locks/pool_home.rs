@@ -24,8 +24,8 @@ fn is_word(name: &str) -> bool {
 impl Locks {
     /// The node `me` is the pool's home from here on, or not any more. Locks and groups at bytes of its regions go on.
     ///
-    /// A home that begins knows nothing of the one before, as after another life. At one that ends, those who wait are refused:
-    /// nobody gets a lock that the next home gives to another.
+    /// A home that begins knows nothing of the one before, as after another life. It forgets locks that programs have from an earlier time as home.
+    /// At one that ends, those who wait are refused: nobody gets a lock that the next home gives to another.
     pub fn set_pool_home(&mut self, me: NodeId, is_home: bool) {
         self.not_home = (!is_home).then_some(me);
         self.locks.doubt_words();
@@ -42,6 +42,10 @@ impl Locks {
             if let Some(WaitingLock { seq, .. }) = self.wait_no_more(who) {
                 self.outputs.push_back(SyncOutput::Answer(Waiter { link: who.link, seq }, Err(moved(me))));
             }
+        }
+        if is_home {
+            // Another home may have given out since what programs have from an earlier time of this one.
+            self.forget_held(is_word, |_| moved(me));
         }
         let arrived: Vec<ArrivedParty> = self.arrived.keys().copied().filter(|party| self.is_at_word(*party)).collect();
         for party in arrived {

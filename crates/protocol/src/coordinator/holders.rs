@@ -306,8 +306,8 @@ impl Coordinator {
         };
         let Some(copied) = self.copied.extents.get_mut(&extent).filter(|_| admits) else { return };
         match message {
-            FromHolder::Released { term } => {
-                copied.holders.on_released(from, term);
+            FromHolder::Released { term, leaves_doubt } => {
+                copied.holders.on_released(from, term, leaves_doubt);
                 if copied.holders.state() == HoldersState::Electing && copied.remade.is_some() {
                     // The home that filled it fills it no more.
                     self.rest(now_ms, extent);

@@ -222,6 +222,9 @@ impl Coordinator {
         if before != Some(&record) || self.ledger.deposed.contains(&node) {
             self.record(Record::Node(record));
         }
+        if new_life {
+            self.give_up_copies_of(now_ms, node);
+        }
         if new_epoch {
             self.keepers.forget(node);
             self.orders.cancel(node);

@@ -195,7 +195,7 @@ impl World {
         while let Some(output) = self.holders.poll() {
             match output {
                 HolderOutput::Set { to, set } => self.send(NODES, index(to), Message::Set(set)),
-                HolderOutput::Release(set) if off == Some(Off::Stop) => self.holders.on_released(set.home, set.term),
+                HolderOutput::Release(set) if off == Some(Off::Stop) => self.holders.on_released(set.home, set.term, false),
                 HolderOutput::Release(set) => self.send(NODES, index(set.home), Message::Release(set)),
                 HolderOutput::Freeze { to, term } if off == Some(Off::Freeze) => {
                     // All answer at once.
@@ -369,7 +369,7 @@ impl World {
                 self.holders.on_frozen(node(from), term, position);
             }
             Message::Drop { term, node: copy } => self.holders.on_drop(node(from), term, copy),
-            Message::Released { term } => self.holders.on_released(node(from), term),
+            Message::Released { term } => self.holders.on_released(node(from), term, false),
             Message::Admit { term, node: copy } => self.holders.on_admit(node(from), term, copy),
             _ => {}
         }

@@ -99,7 +99,7 @@ pub enum HolderOutput {
         set: HolderSet,
         /// Positions of the other copies, as far as is known.
         has: BTreeMap<NodeId, Position>,
-        /// The home before has stopped, as far as is known, and was not lost.
+        /// The home before has stopped, as far as is known, was not lost, and left no doubt about locks at its bytes.
         stopped: bool,
     },
     /// The extent's bytes are lost.
@@ -113,6 +113,8 @@ pub struct Holders {
     set: HolderSet,
     /// The home has stopped, lives, and has all that was answered.
     has_stopped: bool,
+    /// It left a doubt about locks at its bytes.
+    leaves_doubt: bool,
     frozen: BTreeMap<NodeId, Position>,
     outputs: VecDeque<HolderOutput>,
 }
@@ -120,7 +122,8 @@ pub struct Holders {
 impl Holders {
     /// An extent's first holders, or those of the journal. A home that was lost meanwhile is told by [`Holders::on_lost`] again.
     pub fn new(set: HolderSet) -> Holders {
-        Holders { state: HoldersState::Steady, set, has_stopped: false, frozen: BTreeMap::new(), outputs: VecDeque::new() }
+        let (frozen, outputs) = Default::default();
+        Holders { state: HoldersState::Steady, set, has_stopped: false, leaves_doubt: false, frozen, outputs }
     }
 
     /// The next output.
@@ -180,8 +183,9 @@ impl Holders {
         }
     }
 
-    /// The home has stopped. That may be at the wish of a coordinator before this one.
-    pub fn on_released(&mut self, home: NodeId, term: Term) {
+    /// The home has stopped. That may be at the wish of a coordinator before this one. `leaves_doubt` where the next home cannot know all about
+    /// the locks at its bytes.
+    pub fn on_released(&mut self, home: NodeId, term: Term, leaves_doubt: bool) {
         if !self.is_home(home, term) {
             return;
         }
@@ -190,7 +194,7 @@ impl Holders {
             true => self.change_set(),
             false => {
                 self.elect_anew();
-                self.has_stopped = true;
+                (self.has_stopped, self.leaves_doubt) = (true, leaves_doubt);
             }
         }
     }
@@ -299,7 +303,7 @@ impl Holders {
         let best = self.frozen.iter().max_by_key(|(node, position)| (**position, std::cmp::Reverse(**node)));
         let Some((home, _)) = best.map(|(node, position)| (*node, *position)) else { return };
         self.step(HoldersEvent::Elected);
-        let stopped = std::mem::take(&mut self.has_stopped);
+        let stopped = std::mem::take(&mut self.has_stopped) && !self.leaves_doubt;
         self.set.home = home;
         self.set.copies.remove(&home);
         let mut has = std::mem::take(&mut self.frozen);

@@ -261,7 +261,10 @@ impl<E: Clone> HomeLog<E> {
             // Ranges are lost with the connection, unless it has said that it has all.
             Some((PeerState::Making | PeerState::Counts, order)) => {
                 self.peers.remove(&node);
-                self.make(node, order);
+                if !self.make(node, order) && !self.is_deposed() {
+                    // A home that stops makes none. The coordinator, which may let it go on, waits for this one no more.
+                    self.outputs.push_back(HomeOutput::Drop { term: self.term, node });
+                }
                 self.advance();
             }
             _ => self.send_again(node),

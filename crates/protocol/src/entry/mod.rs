@@ -51,8 +51,10 @@ use publication::limited;
 pub use publication::{BoundRange, BoundShape, Publication, Stores, check_binding};
 
 use crate::error::{Error, Result};
+use crate::id::{Gid, Slot};
 use crate::limits::{BOUND_LOCK_COUNT_MAX, USER_BOUND_LOCK_COUNT_MAX};
 use crate::lock::{Claimant, Locks, Mode, one_less};
+use crate::name::extent_of_name;
 use crate::table::{self, Row};
 use serde::{Deserialize, Serialize};
 use staged_releases::{Release, StagedReleases};
@@ -336,6 +338,28 @@ impl BoundData {
         self.commit(name, who);
         // Its connection ended meanwhile. Nobody had the lock since, so this is its own release.
         self.settle_redo(name);
+    }
+
+    /// Forgets what is bound to locks that another home may have given out since.
+    pub fn forget(&mut self, is_it: impl Fn(&str) -> bool) {
+        let forgotten: Vec<(String, BoundLock)> = self.entries.extract_if(.., |name, _| is_it(name)).collect();
+        for (name, BoundLock { uid, state, .. }) in forgotten {
+            match state {
+                State::Publishing { by, staged, .. } => {
+                    self.publishing.remove(&by);
+                    self.releases.unstage(&staged.release.changes, staged.release.uid);
+                }
+                State::Redo(changes, by) => self.releases.unstage(&changes, by),
+                State::Whole | State::Torn => {}
+            }
+            self.releases.forget(&name);
+            one_less(&mut self.shares, uid);
+        }
+    }
+
+    /// True if something is bound to a lock at a byte of an extent.
+    pub fn is_at(&self, gid: Gid, slot: Slot) -> bool {
+        self.entries.keys().any(|name| extent_of_name(name) == Some((gid, slot)))
     }
 
     /// Marks a claimant's publication as being at its homes, if there was one.

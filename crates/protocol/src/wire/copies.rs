@@ -44,7 +44,7 @@ pub enum ToHolder {
         set: HolderSet,
         /// Positions of the other copies, as far as is known.
         has: BTreeMap<NodeId, Position>,
-        /// The home before has stopped while nobody had locks at its bytes.
+        /// The home before has stopped, and knew that no program has locks at its bytes.
         stopped: bool,
     },
     /// Another node is to be home. The home of this set stops when all copies have its writes.
@@ -88,6 +88,8 @@ pub enum FromHolder {
     Released {
         /// The home's term.
         term: Term,
+        /// The next home cannot know all about the locks at its bytes. Their first takers there are told that they were abandoned.
+        leaves_doubt: bool,
     },
     /// The home does not stop for another now, because programs have locks or groups at its bytes.
     Stays {

@@ -23,6 +23,6 @@ pub mod rebalance;
 pub mod sync;
 
 /// Version of everything in this module; builds with another one are refused at the greeting.
-pub const VERSION: u32 = 25;
+pub const VERSION: u32 = 26;
 
 pub use crate::malformed::Malformed;

@@ -42,3 +42,22 @@ fn writes_go_on_without_a_copy_that_is_made_and_is_silent() {
     assert_eq!(home.said, [FromHolder::Drop { term: Term(1), node: NodeId(2) }]);
     assert_eq!(home.applied.len() as u32, COUNT);
 }
+
+#[test]
+fn a_home_that_stops_says_that_it_makes_a_copy_no_more_whose_connection_broke() {
+    let (mut home, _) = pair();
+    let mut copy = TestNode::new(2, Some(&set(1, 0, &[1])));
+    home.hold(ToHolder::Make { node: NodeId(2), order: 4 });
+    connect(&mut home, &mut copy, (0, 2));
+    home.hold(ToHolder::Release(set(1, 0, &[1])));
+    home.tell(CopyInput::Gone { place: 2 });
+    home.said.clear();
+    connect(&mut home, &mut copy, (0, 2));
+    let gives_up = FromHolder::Drop { term: Term(1), node: NodeId(2) };
+    assert!(home.said.contains(&gives_up), "else the coordinator waits for it as long as it lives: {:?}", home.said);
+    // The last copy that could follow is lost: the home goes on, and makes another.
+    home.hold(ToHolder::Set(set(2, 0, &[])));
+    home.hold(ToHolder::Make { node: NodeId(2), order: 5 });
+    exchange(&mut home, &mut copy);
+    assert_eq!(home.said.last(), Some(&FromHolder::Admit { term: Term(2), node: NodeId(2), order: 5 }));
+}

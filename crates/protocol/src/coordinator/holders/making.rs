@@ -71,10 +71,17 @@ impl Coordinator {
 
     /// A node's epoch ended: copies that are being made there are given up.
     pub(in super::super) fn give_up_copies_on(&mut self, now_ms: u64, node: NodeId) {
-        let is_there = |extent: &CopiedExtent| {
-            self.copied.extents.get(extent).and_then(|copied| copied.remade).is_some_and(|remade| remade.node == node)
-        };
-        let those: Vec<CopiedExtent> = self.copied.making.iter().filter(|extent| is_there(extent)).copied().collect();
+        self.give_up_copies(now_ms, |copied| copied.remade.is_some_and(|remade| remade.node == node));
+    }
+
+    /// A node's process began anew: nobody fills the copies that its homes made.
+    pub(in super::super) fn give_up_copies_of(&mut self, now_ms: u64, home: NodeId) {
+        self.give_up_copies(now_ms, |copied| copied.holders.set().home == home);
+    }
+
+    fn give_up_copies(&mut self, now_ms: u64, which: impl Fn(&Copied) -> bool) {
+        let is_one = |extent: &CopiedExtent| self.copied.extents.get(extent).is_some_and(&which);
+        let those: Vec<CopiedExtent> = self.copied.making.iter().copied().filter(is_one).collect();
         those.into_iter().for_each(|extent| self.give_up_copy(now_ms, extent));
     }
 

@@ -70,6 +70,20 @@ fn each_copy_is_on_a_node_of_its_own() {
 }
 
 #[test]
+fn a_copy_is_given_up_whose_home_began_anew_before_it_was_filled() {
+    let mut pool = Pool::new(3);
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    let is_made = |pool: &Pool| pool.coordinator.making_order(extent(pool)).is_some();
+    let copy = holders(&pool).2[0] as usize;
+    pool.restart_node(copy, 90);
+    assert!(is_made(&pool), "another is made in place of the one that is lost");
+    // The home had the only bytes. It is back before its lease is over.
+    pool.restart_node(1, 91);
+    assert_eq!(pool.stat("a").unwrap().lost, Some(NodeId(1)));
+    assert!(!is_made(&pool) && pool.nodes.iter().all(|node| node.slots.is_empty()), "nobody fills it");
+}
+
+#[test]
 fn what_has_no_place_for_its_copies_is_refused() {
     let mut pool = Pool::with(2, Settings { quota: Some(1 << 20), ..Settings::new("n0") });
     let refused =
@@ -514,7 +528,7 @@ fn a_home_that_is_drained_stops_before_a_copy_follows() {
     pool.restart_coordinator();
     (0..4).for_each(|number| pool.connect(number));
     pool.nodes.iter_mut().for_each(|node| node.held.clear());
-    pool.say(1, FromHolder::Released { term: Term(term) });
+    pool.say(1, FromHolder::Released { term: Term(term), leaves_doubt: false });
     for copy in copies {
         pool.freeze(copy as usize, 5);
     }
@@ -530,6 +544,27 @@ fn a_home_that_is_drained_stops_before_a_copy_follows() {
     assert!(pool.nodes[1].slots.is_empty());
     drain(&mut pool, 1, DrainWish::Stop).unwrap();
     pool.create(0, "b", 4096, Placement::Node(NodeId(1))).unwrap();
+}
+
+#[test]
+fn the_next_home_hears_whether_the_one_before_left_a_doubt_about_locks() {
+    for leaves_doubt in [false, true] {
+        let mut pool = Pool::new(3);
+        view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+        let (copy, made) = (holders(&pool).2[0], {
+            drain(&mut pool, 1, any()).unwrap();
+            pool.pass(200, &[]);
+            admit(&mut pool, 1)
+        });
+        pool.pass(200, &[]);
+        pool.nodes.iter_mut().for_each(|node| node.held.clear());
+        let term = Term(holders(&pool).0);
+        pool.say(1, FromHolder::Released { term, leaves_doubt });
+        [copy, made].into_iter().for_each(|node| pool.freeze(node as usize, 5));
+        let told = &pool.nodes[holders(&pool).1 as usize].held;
+        let stopped = |message: &ToHolder| if let ToHolder::Elect { stopped, .. } = message { Some(*stopped) } else { None };
+        assert_eq!(told.iter().filter_map(|(_, message)| stopped(message)).next(), Some(!leaves_doubt));
+    }
 }
 
 #[test]
@@ -556,7 +591,7 @@ fn a_home_goes_on_when_no_copy_is_left_to_follow_it() {
     let made = admit(&mut pool, 1);
     pool.pass(200, &[]);
     let term = holders(&pool).0;
-    pool.say(1, FromHolder::Released { term: Term(term) });
+    pool.say(1, FromHolder::Released { term: Term(term), leaves_doubt: false });
     for lost in [copy, made] {
         pool.restart_node(lost as usize, 90 + u128::from(lost));
     }

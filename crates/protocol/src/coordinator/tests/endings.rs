@@ -123,7 +123,7 @@ fn a_region_whose_node_is_drained_moves_first() {
     pool.pass(200, &[]);
     let (gid, term) = pool.coordinator.regions().map(|region| (region.gid, region.holders[0].term)).next().unwrap();
     let extent = CopiedExtent { gid, index: 0 };
-    pool.nodes[1].member.say_as_holder(extent, FromHolder::Released { term });
+    pool.nodes[1].member.say_as_holder(extent, FromHolder::Released { term, leaves_doubt: false });
     pool.run();
     let Term(next) = term;
     pool.nodes[2].member.say_as_holder(extent, FromHolder::IsFrozen { term: Term(next + 1), position: Position(1) });

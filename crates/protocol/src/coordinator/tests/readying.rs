@@ -176,7 +176,7 @@ fn a_home_with_locks_stays_and_is_asked_again() {
     assert_eq!(stays.iter().map(|region| &region.why).collect::<Vec<_>>(), [&WhyStays::Locks]);
     pool.pass(LEASE_MS + 200, &[]);
     assert_eq!(asked(&pool), 2);
-    pool.nodes[1].member.say_as_holder(extent, FromHolder::Released { term });
+    pool.nodes[1].member.say_as_holder(extent, FromHolder::Released { term, leaves_doubt: false });
     pool.run();
     let waits = pool.ask(0, OWNER, open("a"));
     assert!(pool.answer(0, waits).is_none(), "a copy is elected");

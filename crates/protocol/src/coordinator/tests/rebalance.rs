@@ -32,7 +32,7 @@ pub(super) fn serve(pool: &mut Pool, locked: &[usize]) {
                 let said = match message {
                     ToHolder::Make { node, order } => FromHolder::Admit { term: today, node, order },
                     ToHolder::Release(set) if locked.contains(&number) => FromHolder::Stays { term: set.term },
-                    ToHolder::Release(set) => FromHolder::Released { term: set.term },
+                    ToHolder::Release(set) => FromHolder::Released { term: set.term, leaves_doubt: false },
                     ToHolder::Freeze { term } => FromHolder::IsFrozen { term, position: Position(1) },
                     ToHolder::Set(_) | ToHolder::Elect { .. } => continue,
                 };
