@@ -205,11 +205,13 @@ impl<E: Clone> CopyLog<E> {
         Some(CopyOutput::IsFrozen { term, position: self.last })
     }
 
-    /// The coordinator has elected this copy in that term: what its log has, for [`HomeLog::elected`](super::HomeLog::elected).
+    /// The coordinator has elected this copy: what its log has, for [`HomeLog::elected`](super::HomeLog::elected). The term is that of the election.
+    /// It is a later one where the copy hears of it late, and others of the set were lost meanwhile. Nobody else was home since.
     pub fn elect(&mut self, term: Term) -> Option<(Position, VecDeque<(Position, E)>)> {
-        if term != self.term || !self.step(CopyEvent::Elect) {
+        if term < self.term || !self.step(CopyEvent::Elect) {
             return None;
         }
+        self.term = term;
         Some((self.last, std::mem::take(&mut self.tail)))
     }
 }

@@ -61,7 +61,7 @@ impl Cluster {
                 self.count("nodes lost");
             }
             coordinator::Output::JobRankGone { job, rank, ranks, reason, died } => {
-                self.drive_jobs(Input::RankGone { job, rank, ranks, reason, died })?;
+                self.drive_jobs(at, Input::RankGone { job, rank, ranks, reason, died })?;
             }
         }
         Ok(true)

@@ -3,7 +3,7 @@
 use crate::check::{Check, check};
 use crate::cluster::{Cluster, Defect, Event};
 use crate::served::{HomeInput, ServedHome, request};
-use hanare_home::{LockTerms, Vector, Vectors, Waiter};
+use hanare_home::{Input, LockTerms, Vector, Vectors, Waiter};
 use hanare_protocol::Error;
 use hanare_protocol::group::{PartyReply, RankAt};
 use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, User};
@@ -86,10 +86,18 @@ impl JobService {
         outputs.into_iter().filter_map(|output| self.told(output)).collect()
     }
 
-    /// An answer of the home, as its rank hears it.
+    /// The node is the home of barriers from here on, or not any more.
+    pub fn set_home(&mut self, now_ms: u64, me: NodeId, is_home: bool) -> Vec<PartyReply<RankAt>> {
+        self.handle(now_ms, Input::PoolHome(me, is_home))
+    }
+
+    /// An answer of the home, as its rank hears it. A rank that is refused by a former home asks the next one.
     fn told(&mut self, output: hanare_home::SyncOutput) -> Option<PartyReply<RankAt>> {
         let hanare_home::SyncOutput::Answer(waiter, outcome) = output else { return None };
         let arrival = self.waiting.remove(&waiter)?;
+        if matches!(outcome, Err(Error::NoCoordinator { .. })) {
+            return None;
+        }
         // Earlier arrivals of the rank are not answered any more.
         self.waiting.retain(|other, before| other.link != waiter.link || before.generation != arrival.generation);
         Some(PartyReply { who: arrival.into(), outcome: outcome.map(drop) })
@@ -183,15 +191,15 @@ impl Cluster {
 
     /// A rank has computed, or waits and says so again.
     pub(crate) fn on_rank(&mut self, job: usize, rank: usize) -> Check {
+        if self.programs.jobs[job].ranks[rank].doing == Doing::Gone {
+            return Ok(());
+        }
+        if !self.has_home(job) {
+            return self.end_rank(job, rank, "the home of its barrier was lost");
+        }
         let run = &mut self.programs.jobs[job];
         let (who, home_life) = (who(run, rank), run.home_life);
         let me = &mut run.ranks[rank];
-        if me.doing == Doing::Gone {
-            return Ok(());
-        }
-        if self.homes.get(&self.home_at).is_none_or(|home| home.life != home_life) {
-            return self.end_rank(job, rank, "the home of its barrier was lost");
-        }
         if me.generation == run.rounds {
             return self.end_rank(job, rank, "it finished");
         }
@@ -200,6 +208,27 @@ impl Cluster {
         self.at(REPEAT_MS, Event::Rank { job, rank });
         self.transmit_rank(node, Event::Arrive { life: home_life, arrival });
         Ok(())
+    }
+
+    /// True if the home of a job's barriers is there. Where keepers hold the journal the job goes on at the next home. That one knows of no rank that
+    /// was gone before, so the job ends with one.
+    fn has_home(&mut self, job: usize) -> bool {
+        let today = self.home().map(|home| home.life);
+        let run = &mut self.programs.jobs[job];
+        if today == Some(run.home_life) {
+            return true;
+        }
+        let goes_on = self.keepers.is_some() && run.ranks.iter().all(|rank| rank.doing != Doing::Gone);
+        if let Some(today) = today.filter(|_| goes_on) {
+            run.home_life = today;
+            self.count("jobs that go on at another home");
+        }
+        goes_on
+    }
+
+    /// True if jobs run. Runs that look for a defect of keepers have none, so that more of them fit into the same time.
+    pub(super) fn has_jobs(&self) -> bool {
+        self.keepers.is_none() || !self.defect.is_some_and(Defect::is_of_keepers)
     }
 
     fn transmit_rank(&mut self, node: usize, event: Event) {
@@ -256,19 +285,24 @@ impl Cluster {
 
     /// An arrival reaches the home.
     pub(crate) fn on_arrive(&mut self, life: u64, arrival: Arrival) -> Check {
-        let Some(home) = self.home_mut().filter(|home| home.life == life) else { return Ok(()) };
-        let input = home.jobs.arrive(arrival);
+        let Some((at, home)) = self.homes.iter_mut().find(|(_, home)| home.life == life) else { return Ok(()) };
+        let (at, input) = (*at, home.jobs.arrive(arrival));
         if self.has(Defect::ReleaseEarly) && self.dice.chance(100) {
             return self.judge_barrier(&PartyReply { who: arrival.into(), outcome: Ok(()) });
         }
-        self.drive_jobs(input)
+        self.drive_jobs(at, input)
     }
 
     /// The home of barriers hears of an event, and ranks hear what comes of it.
-    pub(crate) fn drive_jobs(&mut self, input: HomeInput) -> Check {
+    pub(crate) fn drive_jobs(&mut self, at: usize, input: HomeInput) -> Check {
         let now_ms = self.now_ms;
-        let outputs = self.home_mut().map_or_else(Vec::new, |home| home.jobs.handle(now_ms, input));
-        for reply in outputs {
+        let replies = self.homes.get_mut(&at).map_or_else(Vec::new, |home| home.jobs.handle(now_ms, input));
+        self.tell_ranks(replies)
+    }
+
+    /// Ranks hear from a home of their barriers.
+    pub(super) fn tell_ranks(&mut self, replies: Vec<PartyReply<RankAt>>) -> Check {
+        for reply in replies {
             self.judge_barrier(&reply)?;
             if let Some(index) = self.programs.position(reply.who.job) {
                 let node = self.programs.jobs[index].ranks[reply.who.rank.0 as usize].node;

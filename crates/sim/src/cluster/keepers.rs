@@ -10,7 +10,7 @@
 //! | a keeper that promised itself to a later leader says so | questions and answers that are lost and late |
 //!
 //! The rules on top of that are those of the product: [`History`], [`OwnReign`], [`LeaderRounds`]. The module `reigns` drives coordinators by
-//! them. The first hosts of the pool are the keepers.
+//! them. The first hosts of the pool are the keepers. The home of names and of jobs moves with them (`locks/names`).
 
 mod elections;
 
@@ -109,6 +109,9 @@ pub(crate) struct KeeperLife {
     pub turns: u64,
     /// The term in which it takes itself for the leader.
     pub leads: Option<u64>,
+    /// From when on its node is the home of names while it reigns, and whether it is.
+    pub names_at_ms: Option<u64>,
+    pub is_home: bool,
 }
 
 /// All keepers.
@@ -212,8 +215,9 @@ impl Cluster {
         let filed = keepers.filed[host];
         let snapshot = keepers.snapshots.iter().rev().find(|(count, _)| *count <= filed).cloned();
         let (read, history) = snapshot.unwrap_or_default();
-        let (ours, rounds, leads) = Default::default();
-        keepers.running.insert(host, KeeperLife { life, history, read, next: 0, ours, rounds, turns: 0, leads });
+        let (ours, rounds, leads, names_at_ms, is_home) = Default::default();
+        let keeper = KeeperLife { life, history, read, next: 0, ours, rounds, turns: 0, leads, names_at_ms, is_home };
+        keepers.running.insert(host, keeper);
         self.read_entries(host, filed);
     }
 

@@ -285,7 +285,7 @@ impl World for Cluster {
             cluster.at(node as u64, Event::Restart { node });
         }
         cluster.at(500, Event::Fault);
-        if !locks_alone && cluster.keepers.is_none() {
+        if !cluster.locks_alone && cluster.has_jobs() {
             cluster.at(1000, Event::Launch);
         }
         cluster
@@ -390,7 +390,8 @@ impl Cluster {
                 self.connections.open.get(peer).map(|connection| connection.home.0)
             }
             Event::TickHome { at } => Some(at.0),
-            Event::Commit { .. } | Event::Arrive { .. } => Some(self.home_at),
+            Event::Commit { .. } => Some(self.home_at),
+            Event::Arrive { life, .. } => self.homes.iter().find(|(_, home)| home.life == *life).map(|(at, _)| *at),
             Event::Keeper(event) => event.host(),
             Event::ToNode { peer, .. } | Event::ClosedAtNode { peer } => {
                 self.connections.open.get(peer).map(|connection| connection.node)

@@ -165,7 +165,7 @@ impl Cluster {
         }
         self.hold_leases(node);
         self.schedule_node(node);
-        Ok(())
+        self.turn_names(node)
     }
 
     /// The coordinator says something about an extent: copies that are none any more are not doubted.
@@ -187,9 +187,11 @@ impl Cluster {
             ToHolder::Release { .. } => self.count("homes asked to stop for another"),
             ToHolder::Freeze { .. } | ToHolder::Make { .. } => {}
         }
-        let follows = !was_home && matches!(message, ToHolder::Elect { stopped: false, .. });
+        let elected = if let ToHolder::Elect { stopped, .. } = message { Some(stopped).filter(|_| !was_home) } else { None };
         self.tell(at, CopyInput::Holder { extent: of, nodes, message })?;
-        self.judge_home(at, of, follows);
+        if let Some(stopped) = elected {
+            self.judge_home(at, of, !stopped);
+        }
         Ok(())
     }
 

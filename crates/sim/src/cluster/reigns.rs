@@ -8,6 +8,8 @@ use crate::check::{Check, check};
 use hanare_protocol::coordinator::{
     Batch, BatchNumber, Commits, Coordinator, LeaderRounds, OwnReign, Record, Reign, Rule, Settings, WaitingOutputs,
 };
+use hanare_protocol::id::NodeId;
+use hanare_protocol::limits::LEASE_MS;
 use hanare_protocol::member::Phase;
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -87,6 +89,8 @@ impl Cluster {
         if self.has(Defect::GiveGidsAgain) {
             records.retain(|record| !matches!(record, Record::GidsReserved { .. }));
         }
+        // Before the first reign of all nobody was home of names.
+        let names_at_ms = self.now_ms + if records.is_empty() { 0 } else { LEASE_MS };
         self.note(format!("{} reigns in {reign:?}", name(host)));
         self.count("reigns");
         self.lose_connection(host)?;
@@ -94,18 +98,21 @@ impl Cluster {
         let settings = Settings { quota: Some(QUOTA), ..Settings::new(&name(host)) };
         let coordinator = Coordinator::restore(settings, records, self.now_ms);
         let (outputs, planned) = (WaitingOutputs::default(), BatchNumber::default());
-        let (jobs, passes, tick_at, life) = (JobService::new(self.lives), VecDeque::new(), None, self.lives);
+        let (mut jobs, passes, tick_at, life) = (JobService::new(self.lives), VecDeque::new(), None, self.lives);
+        jobs.set_home(self.now_ms, NodeId(0), false);
         let home = Home { life, coordinator, outputs, planned, jobs, reign: Some(reign), passes, tick_at };
         self.homes.insert(host, home);
         if today <= reign {
             self.home_at = host;
         }
+        self.plan_reign_of_names(host, Some(names_at_ms))?;
         self.on_connect(host, life_of_node)
     }
 
     fn end_reign(&mut self, host: usize) -> Check {
         let Some(home) = self.homes.remove(&host) else { return Ok(()) };
         self.note(format!("{} reigns no more", name(host)));
+        self.plan_reign_of_names(host, None)?;
         self.lose_connection(host)?;
         self.close_home((host, home.life));
         Ok(())

@@ -5,7 +5,7 @@ use crate::Plan;
 use crate::harness::testing::{finds_all, meets, passes, replays};
 
 /// Events that a long run within the budget meets.
-const BUDGET_EVENTS: [&str; 22] = [
+const BUDGET_EVENTS: [&str; 24] = [
     "additions",
     "additions that were done before",
     "additions without copies",
@@ -18,7 +18,9 @@ const BUDGET_EVENTS: [&str; 22] = [
     "extents made ready for copies",
     "extents that have no copies any more",
     "frames lost with their connection",
+    "grants",
     "homes elected with copies",
+    "locks leased",
     "nodes lost",
     "nodes that programs alone reach",
     "partitions",
@@ -58,21 +60,29 @@ const LOCK_EVENTS: [&str; 23] = [
 ];
 
 /// Events that a long run with keepers meets.
-const KEEPER_EVENTS: [&str; 14] = [
+const KEEPER_EVENTS: [&str; 22] = [
+    "barrier failures",
+    "barrier releases",
     "batches decided twice",
     "batches of deposed leaders",
     "batches of deposed leaders decided late",
     "batches that are void",
     "coordinator deaths between two outputs",
+    "grants",
+    "grants beside holders of a life before",
+    "homes of names that stood still",
+    "jobs that go on at another home",
     "journals compacted",
     "leaders deposed",
     "leaders elected",
+    "locks of homes that are one again",
     "looks without a majority",
     "partitions",
     "processes stopped",
     "reigns",
     "rounds answered",
     "snapshots in place of entries",
+    "waits at former homes",
 ];
 
 #[test]

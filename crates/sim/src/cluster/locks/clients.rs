@@ -2,7 +2,7 @@
 //!
 //! No thread waits for its group with a lock in hand. So nobody waits for ever where the home does what it says.
 
-use super::judge::most_in;
+use super::judge::{is_word, most_in};
 use super::leases::ProgramTaking;
 use super::{Cluster, Event, LockEvent, PROGRAM_COUNT_MAX, ProcessLife};
 use crate::check::{Check, check};
@@ -370,18 +370,20 @@ impl Cluster {
             }
             LockAsked::None => {
                 let me = &mut self.locks.clients.get_mut(&client).expect("as just seen").threads[thread];
+                let is_there = !matches!(answer, Err(Error::NoCoordinator { .. }));
                 match (&request, &answer) {
+                    _ if !is_there => {}
                     (SyncRequest::Join { number, .. }, Ok(SyncAnswer::Joined { .. })) => me.place = Some(*number),
                     (SyncRequest::Leave { .. }, Ok(SyncAnswer::Done)) => me.place = None,
                     (SyncRequest::Arrive(..), Ok(_) | Err(Error::PartyGone { .. })) => {}
                     (SyncRequest::Join { .. }, Err(Error::BadGroup { .. })) => {}
                     _ => return Err(format!("{request:?} is answered {answer:?}")),
                 }
-                true
+                is_there
             }
         };
         if !is_there {
-            // The program looks for its region at other nodes.
+            // The program looks for its region at other nodes, or for the home of names.
             return self.on_link_closed_at_client(link);
         }
         let after = self.dice.pick(&[0, 3, 30, 300]);
@@ -389,7 +391,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A request for a lock is answered. Returns false where its byte is not there any more.
+    /// A request for a lock is answered. Returns false where its home is another one by now.
     fn on_asked_lock(
         &mut self,
         (client, thread, link): (u64, usize, u64),
@@ -417,6 +419,10 @@ impl Cluster {
                 me.table.answered(&me.words, (&name, wish), grant, now_ns);
             }
             Err(Error::NotInTime { .. }) if bound_ms.is_some_and(|ms| ms > 0) => me.table.failed(&me.words, &wish, now_ns),
+            Err(Error::NoCoordinator { .. }) if me.is_by_names() => {
+                me.table.failed(&me.words, &wish, now_ns);
+                return Ok(false);
+            }
             Err(Error::GrantRefused { .. } | Error::UnknownRegion { .. }) if !me.is_by_names() => {
                 me.table.failed(&me.words, &wish, now_ns);
                 self.count("locks whose bytes are elsewhere");
@@ -428,11 +434,14 @@ impl Cluster {
     }
 
     /// Checks the threads that believe to have a lock, over connections that the home has not given up. Either one has it alone, or all
-    /// have it in one mode, and no more than that lets in.
+    /// have it in one mode, and no more than that lets in. Who has it from a former home of names is not told. The first at the next home is.
     fn judge_belief(&self, name: &str) -> Check {
         let is_open = |held: &&GrantedLock| {
             let who = held.taking.who();
-            self.locks.links.get(&who.link).is_some_and(|link| link.link.is_open_at_home) && !self.locks.given_up.contains(&who)
+            let is_of_today = !is_word(name) || self.may_answer_names(held.taking.home);
+            is_of_today
+                && self.locks.links.get(&who.link).is_some_and(|link| link.link.is_open_at_home)
+                && !self.locks.given_up.contains(&who)
         };
         let have: Vec<&GrantedLock> = self.believers(name).filter(is_open).collect();
         let most = have.iter().map(|held| most_in(held.mode)).min().unwrap_or_default();

@@ -26,6 +26,11 @@ impl Seen {
     }
 }
 
+/// True for a lock or group at a name, and not at a byte.
+pub(super) fn is_word(name: &str) -> bool {
+    extent_of_name(name).is_none()
+}
+
 /// Most holders of a lock in a mode.
 pub(super) fn most_in(mode: Mode) -> usize {
     match mode {
@@ -83,6 +88,14 @@ impl SeenLeases {
 }
 
 impl Model {
+    /// The home is one of these locks, and another was it, or may have been. Returns the claimants that have some from its own time before.
+    pub fn begin(&mut self, is_it: impl Fn(&str) -> bool) -> Vec<Claimant> {
+        let before: Vec<(String, Seen)> = self.locks.extract_if(.., |name, _| is_it(name)).collect();
+        let holders: Vec<Claimant> = before.iter().flat_map(|(_, seen)| seen.holders.iter().map(|(who, ..)| *who)).collect();
+        holders.iter().for_each(|who| self.leases.end(*who));
+        holders
+    }
+
     /// The home is that of names, and there was one before.
     pub fn doubt_words(&mut self) {
         self.doubts_words = true;

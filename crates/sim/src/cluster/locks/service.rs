@@ -20,7 +20,7 @@ pub(super) struct LockService {
     pub model: Model,
     /// Requests without an answer.
     asked: BTreeMap<Waiter, Asked>,
-    /// Locks that were granted here.
+    /// Locks that were granted here in this time as home.
     granted: BTreeSet<String>,
 }
 
@@ -106,7 +106,7 @@ impl Cluster {
     /// The home's name for a lock, if there is such a lock.
     fn name_at(&mut self, home: ProcessLife, address: &SyncAddress) -> Option<String> {
         match address {
-            SyncAddress::Name(name) => Some(name.clone()),
+            SyncAddress::Name(name) => self.has_names(home).then(|| name.clone()),
             SyncAddress::Byte { slot, grant, offset } => {
                 let now_ms = self.now_ms;
                 let process = self.process(home)?;
@@ -160,6 +160,8 @@ impl Cluster {
                 model.on_met(who(number))?;
                 None
             }
+            // It is the home of names no more.
+            (_, Some(Err(Error::NoCoordinator { .. }))) => Some("requests at former homes"),
             (SyncRequest::Arrive(Party::Place(number), _), Some(Err(error))) => {
                 model.on_refused(who(number), error)?;
                 Some("group failures")
@@ -247,9 +249,17 @@ impl Cluster {
                 self.locks_at(at).model.on_withdrawn(who);
                 self.count("waits at bytes that are no more");
             }
+            (Asked::Lock { who, .. }, Err(Error::NoCoordinator { .. } | Error::GrantRefused { .. })) => {
+                self.locks_at(at).model.on_withdrawn(who);
+                self.count("waits at former homes");
+            }
             (Asked::Lock { who, .. }, _) => return Err(format!("{who:?} asks for a lock, and is answered {outcome:?}")),
             (Asked::Withdrawn, answer) => {
                 check(matches!(answer, Err(Error::NotInTime { .. })), || format!("a wait that was given up ends by {answer:?}"))?;
+            }
+            (Asked::Meet(who), Err(Error::NoCoordinator { .. })) => {
+                self.locks_at(at).model.on_party_gone(who);
+                self.count("parties at former homes");
             }
             (Asked::Meet(who), _) => {
                 if self.has(Defect::SwallowFailures) && outcome.is_err() {
@@ -282,13 +292,25 @@ impl Cluster {
         check(abandoned, || format!("lock '{name}' is granted as if nobody had it, and another life granted it to {other}"))
     }
 
-    /// A node may be the home of an extent from here on: `follows` where the one before is lost, and programs may have locks from that.
-    pub(in crate::cluster) fn judge_home(&mut self, at: ProcessLife, extent: CopiedExtent, follows: bool) {
-        let slot = self.process(at).and_then(|process| process.served.home_slot(extent));
-        if let Some(slot) = slot.filter(|_| follows) {
+    /// A node may be the home of an extent from here on, where another was. `is_doubtful` where that one is lost, or left a doubt about locks.
+    pub(in crate::cluster) fn judge_home(&mut self, at: ProcessLife, extent: CopiedExtent, is_doubtful: bool) {
+        let Some(slot) = self.process(at).and_then(|process| process.served.home_slot(extent)) else { return };
+        self.begin_granting(at, |name| extent_of_name(name) == Some((extent.gid, slot)));
+        if is_doubtful {
             self.locks_at(at).model.doubt_bytes(extent.gid, slot);
             self.count("homes that doubt locks at bytes");
         }
+    }
+
+    /// A node is the home of these locks, and another may have been. What programs have from its own time as home before is void.
+    pub(super) fn begin_granting(&mut self, at: ProcessLife, is_it: impl Fn(&str) -> bool) {
+        let service = self.locks_at(at);
+        service.granted.retain(|name| !is_it(name));
+        let void = service.model.begin(is_it);
+        if !void.is_empty() {
+            self.count("locks of homes that are one again");
+        }
+        self.locks.given_up.extend(void);
     }
 
     /// A connection ended for the home.
