@@ -96,6 +96,11 @@ impl Defect {
         (Defect::ApplyFirst as usize..Defect::AnswerUndecided as usize).contains(&(self as usize))
     }
 
+    /// True if neither locks nor jobs show it.
+    pub fn is_of_others(self) -> bool {
+        self.is_of_words() || self.is_of_keepers()
+    }
+
     /// True if only pools with keepers can show it.
     pub fn is_of_keepers(self) -> bool {
         (Defect::AnswerUndecided as usize..Defect::ForgetGrants as usize).contains(&(self as usize))

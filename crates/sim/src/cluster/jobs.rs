@@ -226,9 +226,9 @@ impl Cluster {
         goes_on
     }
 
-    /// True if jobs run. Runs that look for a defect of keepers have none, so that more of them fit into the same time.
+    /// True if jobs run. Pools with keepers that look for another defect have none, so that more of their runs fit into the same time.
     pub(super) fn has_jobs(&self) -> bool {
-        self.keepers.is_none() || !self.defect.is_some_and(Defect::is_of_keepers)
+        self.keepers.is_none() || !self.defect.is_some_and(Defect::is_of_others)
     }
 
     fn transmit_rank(&mut self, node: usize, event: Event) {

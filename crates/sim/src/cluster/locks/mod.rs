@@ -118,8 +118,7 @@ pub(crate) struct LockPrograms {
 impl Cluster {
     /// True if programs use locks. Runs that look for another defect have none, so that more of them fit into the same time.
     pub(super) fn has_locks(&self) -> bool {
-        let is_of_others = |defect: Defect| defect.is_of_words() || defect.is_of_keepers();
-        self.terms != Terms::Harsh && !self.defect.is_some_and(is_of_others)
+        self.terms != Terms::Harsh && !self.defect.is_some_and(Defect::is_of_others)
     }
 
     /// A process has begun, and is the home of names or not.
