@@ -1,5 +1,5 @@
 //! Random programs that write and read queues on two and three nodes: writers, readers and a node are killed at random moments, others take
-//! their places, nodes stop for a while. Each committed unit is read once and in order.
+//! their places, nodes stop for a while. Each committed unit is read once and in order, of queues with copies too when their home is killed.
 //!
 //! `HANARE_TEST_SEED=N` runs one seed, `HANARE_TEST_SEEDS=N` so many instead of a dozen. A failure names the seed, and keeps the logs.
 
@@ -17,12 +17,22 @@ fn program_process() {
 // FEATURE: VQ-F5 VQ-F14 VQ-F30
 #[test]
 fn every_committed_unit_is_read_once_and_in_order_whoever_dies() {
+    run(12, 1);
+}
+
+/// The same of queues with copies, whose homes are killed: none is lost.
+#[test]
+fn every_unit_that_copies_have_is_read_once_and_in_order_whoever_dies() {
+    run(6, 2);
+}
+
+fn run(usual: u64, copies: u8) {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let seeds = match number("HANARE_TEST_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("HANARE_TEST_SEEDS").unwrap_or(12),
+        None => 0..number("HANARE_TEST_SEEDS").unwrap_or(usual),
     };
-    let wrong: Vec<String> = seeds.filter_map(|seed| queue_programs::run::run(seed).err()).collect();
+    let wrong: Vec<String> = seeds.filter_map(|seed| queue_programs::run::run(seed, copies).err()).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 

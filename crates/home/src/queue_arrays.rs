@@ -7,8 +7,11 @@
 //!
 //! Words lie in memory of programs, so each word that is read is input.
 
+mod copied;
+mod requests;
+
 use crate::queue_words::{QueueMemory, QueueWords};
-use hanare_protocol::id::{ClientId, Gid};
+use hanare_protocol::id::Gid;
 use hanare_protocol::limits::QUEUE_READY_COUNT_MAX;
 use hanare_protocol::queue::home::{LaneState, ReaderState};
 use hanare_protocol::queue::layout::{
@@ -16,10 +19,9 @@ use hanare_protocol::queue::layout::{
     WRITER_AT,
 };
 use hanare_protocol::queue::link::LinkWord;
-use hanare_protocol::queue::{Appended, Home, Overflow, PortId, PortTable, QueueForm, Store};
+use hanare_protocol::queue::{Appended, Home, PortId, QueueForm, Store};
 use hanare_protocol::wire::Malformed;
-use hanare_protocol::wire::queue::{AppendFront, QueueRequest, units};
-use hanare_protocol::wire::sync::SyncAnswer;
+use hanare_protocol::wire::queue::{AppendFront, units};
 use hanare_protocol::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,29 +59,6 @@ impl<S: Store> QueueArrays<S> {
     /// True if arrays may have words of the life before, which their first use takes back.
     pub fn are_restored(&self) -> bool {
         self.cleared.is_some()
-    }
-
-    /// The ports of all arrays.
-    pub fn tables(&self) -> Vec<PortTable> {
-        self.used.iter().map(|(at, known)| known.rules.table(*at, known.count)).collect()
-    }
-
-    /// Takes the ports that a home has told of, for a region's extent of that length. Its own go. False for tables that no home gives.
-    pub fn set_tables(&mut self, (gid, extent_len): (Gid, u64), tables: &[PortTable]) -> bool {
-        let mut used = BTreeMap::new();
-        let mut free_at = 0;
-        for table in tables {
-            let len = table.form.check().and_then(|()| table.form.array_len(table.count));
-            let Some(end) = len.ok().and_then(|len| table.at.checked_add(len)) else { return false };
-            let Some(rules) = Home::of_table(name_of(gid, table.at), table) else { return false };
-            if table.at < free_at || end > extent_len {
-                return false;
-            }
-            free_at = end;
-            used.insert(table.at, InUse { rules, count: table.count, end });
-        }
-        *self = QueueArrays { used, cleared: None };
-        true
     }
 
     /// True if nobody has used an array.
@@ -169,88 +148,6 @@ impl<W: QueueWords> QueueArray<'_, W> {
     /// Its words.
     pub fn words(&self) -> &W {
         &self.words
-    }
-
-    /// A port asks something.
-    ///
-    /// **Errors**: those of the request.
-    pub fn answer(&mut self, request: QueueRequest, uid: u32) -> Result<SyncAnswer> {
-        match request {
-            QueueRequest::OpenLane { queue, writer } => {
-                let (lane, accepted) = self.open_lane(queue, PortId(writer), uid)?;
-                return Ok(SyncAnswer::Lane { lane, accepted });
-            }
-            QueueRequest::ResumeLane { queue, lane, writer } => {
-                let accepted = self.resume_lane(queue, lane, PortId(writer))?;
-                return Ok(SyncAnswer::Lane { lane, accepted });
-            }
-            QueueRequest::OpenReader { first, count, reader } => self.open_reader(first, count, PortId(reader))?,
-            QueueRequest::CloseLane { queue, lane, writer } => self.close_lane(queue, lane, PortId(writer)),
-            QueueRequest::CloseReader { first, reader } => self.close_reader(first, PortId(reader)),
-            QueueRequest::Free { queue, lane, reader, head } => self.free((queue, lane), PortId(reader), head)?,
-            QueueRequest::Leave { queue, reader } => self.leave(queue, PortId(reader))?,
-            QueueRequest::TakeReady { reader } => {
-                let ready = self.take_ready(PortId(reader))?;
-                let mut queues = [0; QUEUE_READY_COUNT_MAX];
-                queues.iter_mut().zip(&ready).for_each(|(to, from)| *to = *from);
-                return Ok(SyncAnswer::Ready { count: ready.len() as u8, queues });
-            }
-            QueueRequest::Tell { queue, lane, reader } => self.tell((queue, lane), PortId(reader))?,
-        }
-        Ok(SyncAnswer::Done)
-    }
-
-    /// A port is of that program: the next home has to know it.
-    pub fn note_client(&mut self, port: PortId, client: ClientId) {
-        self.rules.note_client(port, client);
-    }
-
-    /// The program of a port is gone. Its queue is that one, or that one among others.
-    pub fn break_port(&mut self, queue: u64, port: PortId) {
-        if let Some(lane) = self.rules.lane_of(queue, port) {
-            self.break_lane(queue, lane, port);
-        }
-        if let Some(first) = self.rules.first_of(queue, port) {
-            self.break_reader(first, port);
-        }
-    }
-
-    /// Refuses what copies do not have: units that are spilled lie in memory of one node.
-    pub fn check_copies(&self) -> Result<()> {
-        if self.rules.form().overflow != Overflow::Spill {
-            return Ok(());
-        }
-        let reason = "queues with copies do not spill; make them with another overflow, or in a region without copies";
-        Err(Error::BadUse { region: self.gid.to_string(), reason: reason.to_owned() })
-    }
-
-    /// The array's first bytes up to its queues, in the extent: where they begin, and how many.
-    pub fn front(&self) -> (u64, u64) {
-        (self.at, self.words.queue_at(0))
-    }
-
-    /// The first bytes of a queue up to those of its lanes, in the same way. `None` beyond the last queue.
-    pub fn front_of(&self, queue: u64) -> Option<(u64, u64)> {
-        (queue < self.count).then(|| (self.at + self.words.queue_at(queue), self.rules.form().bytes_at(0)))
-    }
-
-    /// The tail of a lane. `None` where there is none of that number.
-    pub fn tail(&self, queue: u64, lane: u32) -> Option<u64> {
-        let is_there = queue < self.count && lane < self.rules.form().ports;
-        is_there.then(|| self.load(queue, self.rules.form().lane_at(lane) + TAIL_AT))
-    }
-
-    /// Bytes of a lane that units from one tail to another may have changed, and the word behind them: one range, or one at each end of the lane.
-    pub fn written(&self, (queue, lane): (u64, u32), (from, to): (u64, u64)) -> [(u64, u64); 2] {
-        let form = self.rules.form();
-        let (begin, lane_len) = (self.at + self.words.queue_at(queue) + form.bytes_at(lane), form.lane_len());
-        let len = to.wrapping_sub(from).saturating_add(WORD_LEN);
-        let at = from % lane_len;
-        if len >= lane_len {
-            return [(begin, lane_len), (begin, 0)];
-        }
-        let first = len.min(lane_len - at);
-        [(begin + at, first), (begin, len - first)]
     }
 
     /// A writer takes a lane. Returns its number, and how many units the home has of this writer.

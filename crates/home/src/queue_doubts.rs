@@ -20,7 +20,7 @@ use std::time::Duration;
 const LOOK_PAUSE: Duration = Duration::from_millis(LEASE_MS / 3);
 
 /// The longest time between looks.
-const LOOK_PAUSE_MAX: Duration = Duration::from_millis(4 * LEASE_MS);
+const LONGEST_PAUSE: Duration = Duration::from_millis(4 * LEASE_MS);
 
 /// The doubts of a home.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl PortDoubts {
             return gone;
         }
         let those_gone = std::mem::take(&mut self.gone);
-        let pause = if those_gone.is_empty() { self.pause.saturating_mul(2).min(LOOK_PAUSE_MAX) } else { LOOK_PAUSE };
+        let pause = if those_gone.is_empty() { self.pause.saturating_mul(2).min(LONGEST_PAUSE) } else { LOOK_PAUSE };
         (self.looked, self.pause) = (now, pause);
         self.extents.retain(|(gid, slot)| {
             let Some(extent) = memory.find(*gid, *slot).filter(|_| is_home(*gid, *slot)) else { return false };

@@ -67,7 +67,7 @@ fn read_log(plan: &Plan, folder: &Path, array: usize) -> Result<BTreeMap<Stream,
             continue;
         }
         // A reader of another host tells what it has freed with its next look: its successor may see as much as a lane holds again.
-        let again = if own.reader.node == own.node { 0 } else { u64::from(own.form.depth) * 16 };
+        let again = if own.reader.node == own.node && plan.copies == 1 { 0 } else { u64::from(own.form.depth) * 16 };
         match read.next {
             Some(next) if number != next => return wrong(&format!("number {next} was to come")),
             None if number > read.seen => return wrong(&format!("number {} was left out", read.seen)),

@@ -43,6 +43,8 @@ pub struct WriterPlan {
 
 pub struct Plan {
     pub seed: u64,
+    /// Nodes that hold each array.
+    pub copies: u8,
     pub nodes: usize,
     pub arrays: Vec<ArrayPlan>,
     pub writers: Vec<WriterPlan>,
@@ -52,6 +54,23 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The same for queues with copies where there are several. A home of an array dies then, unless it is that of the names.
+    pub fn of(seed: u64, copies: u8) -> Plan {
+        let mut plan = Plan { copies, ..Plan::new(seed) };
+        if copies > 1 {
+            plan.nodes = plan.nodes.max(copies as usize + 1);
+            let homes = plan.arrays.iter_mut().map(|array| {
+                // What is spilled has no copies.
+                if array.form.overflow == Overflow::Spill {
+                    array.form.overflow = Overflow::Wait;
+                }
+                array.node
+            });
+            plan.dies = homes.filter(|node| *node > 0).last();
+        }
+        plan
+    }
+
     pub fn new(seed: u64) -> Plan {
         let mut dice = Dice::new(seed);
         let nodes = 2 + dice.below(2) as usize;
@@ -68,7 +87,7 @@ impl Plan {
         };
         let writers = (0..2 + dice.below(3) as usize).map(|k| writer(k, &mut dice)).collect();
         let (stops, dies) = (dice.one_in(3), dice.one_in(3).then(|| 1 + dice.below(nodes as u64 - 1) as usize));
-        Plan { seed, nodes, arrays, writers, stops, dies }
+        Plan { seed, copies: 1, nodes, arrays, writers, stops, dies }
     }
 
     pub fn log_of_writer(&self, folder: &Path, slot: usize, life: usize) -> PathBuf {

@@ -14,6 +14,8 @@ pub const OVER: &str = "over";
 /// How long nothing is found before a reader ends, after all is there: longer than nodes are stopped, because a node brings what is spilled
 /// or comes from another host.
 const QUIET: Duration = Duration::from_secs(2);
+/// The same where another node may become home.
+const QUIET_WITH_COPIES: Duration = Duration::from_secs(10);
 /// How long a port waits before it looks whether all is over.
 const PATIENCE: Duration = Duration::from_millis(30);
 /// How long a place may be taken by one who has died.
@@ -40,7 +42,8 @@ pub fn run() {
         return;
     }
     end_with_the_test();
-    let (plan, folder) = (Plan::new(number("TEST_SEED") as u64), PathBuf::from(variable("TEST_FOLDER")));
+    let (plan, folder) =
+        (Plan::of(number("TEST_SEED") as u64, number("TEST_COPIES") as u8), PathBuf::from(variable("TEST_FOLDER")));
     let (slot, life) = (number("TEST_SLOT"), number("TEST_LIFE"));
     say_ready("");
     let is_writer = variable("TEST_ROLE") == "writer";
@@ -181,7 +184,8 @@ fn read(plan: &Plan, pool: &Pool, log: &mut Log, (array, life): (usize, usize), 
     log.note("life");
     let mut dice = Dice::new(plan.seed << 16 | (array as u64) << 8 | life as u64 | 1 << 63);
     let mut quiet_since = Instant::now();
-    while quiet_since.elapsed() < QUIET {
+    let quiet = if plan.copies > 1 { QUIET_WITH_COPIES } else { QUIET };
+    while quiet_since.elapsed() < quiet {
         let is_over = folder.join(OVER).exists();
         let found = match next(&mut port, own.reads) {
             Err(Error::WriterGone { .. }) => continue,

@@ -27,12 +27,13 @@ struct Stage<'s> {
 }
 
 /// Runs a seed, and says what was wrong.
-pub fn run(seed: u64) -> Result<(), String> {
-    let plan = Plan::new(seed);
+pub fn run(seed: u64, copies: u8) -> Result<(), String> {
+    let plan = Plan::of(seed, copies);
     let Nodes { processes, sockets } = Nodes::start(plan.nodes, None);
     let pool = Pool::attach_to(&sockets[0], None).unwrap();
     for (k, array) in plan.arrays.iter().enumerate() {
-        let options = CreateOptions { placement: Placement::Node(NodeId(array.node as u32)), ..CreateOptions::default() };
+        let placement = Placement::Node(NodeId(array.node as u32));
+        let options = CreateOptions { placement, copies, ..CreateOptions::default() };
         pool.create_queues(&format!("array{k}"), array.count, &array.form, &options).unwrap();
     }
     let folder = tempfile::tempdir().unwrap();
@@ -42,13 +43,18 @@ pub fn run(seed: u64) -> Result<(), String> {
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stage.play()));
     let dead = stage.dead.load(SeqCst);
     let verdict = match outcome {
-        Ok(()) => judge::check(&plan, folder.path(), |array| plan.arrays[array].node == dead),
+        Ok(()) => judge::check(&plan, folder.path(), |array| stage.is_lost_with(plan.arrays[array].node, dead)),
         Err(panic) => Err(panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "it panicked".to_owned())),
     };
     verdict.map_err(|what| format!("seed {seed}, {plan}, logs in {}: {what}", folder.keep().display()))
 }
 
 impl Stage<'_> {
+    /// True if an array of that home goes with a node.
+    fn is_lost_with(&self, home: usize, dead: usize) -> bool {
+        home == dead && self.plan.copies == 1
+    }
+
     fn play(&self) {
         std::thread::scope(|scope| {
             let writers: Vec<_> = (0..self.plan.writers.len()).map(|slot| scope.spawn(move || self.keep_writer(slot))).collect();
@@ -64,8 +70,10 @@ impl Stage<'_> {
 
     fn start(&self, role: &str, slot: usize, life: usize, node: usize) -> Process {
         let (seed, slot, life) = (self.plan.seed.to_string(), slot.to_string(), life.to_string());
+        let copies = self.plan.copies.to_string();
         let variables = [
             ("TEST_SEED", &*seed),
+            ("TEST_COPIES", &copies),
             ("TEST_ROLE", role),
             ("TEST_SLOT", &slot),
             ("TEST_LIFE", &life),
@@ -112,7 +120,7 @@ impl Stage<'_> {
         loop {
             let dead = self.dead.load(SeqCst);
             if let Some(status) = program.ended() {
-                let is_excused = [node, home].contains(&dead);
+                let is_excused = node == dead || self.is_lost_with(home, dead);
                 let why = std::fs::read_to_string(log).unwrap_or_default();
                 assert!(status.success() || is_excused, "{who:?}: {}", why.lines().last().unwrap_or("it said nothing"));
                 return;
@@ -120,7 +128,7 @@ impl Stage<'_> {
             if dead == node {
                 // Its host is gone; a reader has a successor elsewhere.
                 program.kill();
-                if role == "writer" || home == dead {
+                if role == "writer" || self.is_lost_with(home, dead) {
                     return;
                 }
                 node = 0;

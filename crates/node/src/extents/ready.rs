@@ -87,7 +87,9 @@ impl Entry {
             return self.refuse("hosts map it; let their programs unmap it");
         }
         if self.held.uses_queues() {
-            return self.refuse("programs use queues in it; let them leave, or make such queues anew with copies");
+            return self.refuse(
+                "programs use queues in it, or units of these are spilled; let them leave, or make such queues anew with copies",
+            );
         }
         if self.held.has_restored_queues() {
             return self.refuse("queues lie in it that were read back from disk; make them anew with copies, and remove these");
