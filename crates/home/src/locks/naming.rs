@@ -50,8 +50,8 @@ impl Locks {
         !taken.is_empty() || waits || self.groups.names().any(|name| is_there(&name))
     }
 
-    /// This node is the home of an extent from here on, and another was. `is_doubtful` where that one is lost, or left a doubt about the locks at
-    /// its bytes. What is known here of these locks is from an earlier time as their home.
+    /// The node is the home of an extent from here on, and another was. `is_doubtful` where the home before is lost, or left a doubt about the
+    /// locks at its bytes. What is known here of these locks is from an earlier time as their home.
     pub fn begin_bytes(&mut self, gid: Gid, slot: Slot, is_doubtful: bool) {
         let refused = |me: &Locks| Error::GrantRefused { gid, node: me.not_home.unwrap_or_default() };
         self.forget_held(|name| extent_of_name(name) == Some((gid, slot)), refused);

@@ -99,7 +99,7 @@ pub enum HolderOutput {
         set: HolderSet,
         /// Positions of the other copies, as far as is known.
         has: BTreeMap<NodeId, Position>,
-        /// The home before has stopped, as far as is known, was not lost, and left no doubt about locks at its bytes.
+        /// The home before has stopped, as far as is known, and was not lost. The home left no doubt about locks at its bytes.
         stopped: bool,
     },
     /// The extent's bytes are lost.
@@ -113,7 +113,7 @@ pub struct Holders {
     set: HolderSet,
     /// The home has stopped, lives, and has all that was answered.
     has_stopped: bool,
-    /// It left a doubt about locks at its bytes.
+    /// The home that stopped left a doubt about locks at its bytes.
     leaves_doubt: bool,
     frozen: BTreeMap<NodeId, Position>,
     outputs: VecDeque<HolderOutput>,

@@ -226,7 +226,7 @@ impl Cluster {
         goes_on
     }
 
-    /// True if jobs run. Pools with keepers that look for another defect have none, so that more of their runs fit into the same time.
+    /// True if jobs run. Pools with keepers that look for another defect have none: more of their runs fit into the same time.
     pub(super) fn has_jobs(&self) -> bool {
         self.keepers.is_none() || !self.defect.is_some_and(Defect::is_of_others)
     }

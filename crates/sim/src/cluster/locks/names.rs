@@ -1,6 +1,6 @@
 //! The home of names: the coordinator's node, or the node of the keeper that leads.
 //!
-//! Where keepers hold the journal, several nodes may take themselves for it. Each is home as long as it is a member by its own clock. The next one
+//! Several nodes may take themselves for it where keepers hold the journal. Each is home as long as it is a member by its own clock. The next one
 //! answers a lease later.
 
 use super::judge::is_word;

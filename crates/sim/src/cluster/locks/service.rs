@@ -160,7 +160,7 @@ impl Cluster {
                 model.on_met(who(number))?;
                 None
             }
-            // It is the home of names no more.
+            // The node is the home of names no more.
             (_, Some(Err(Error::NoCoordinator { .. }))) => Some("requests at former homes"),
             (SyncRequest::Arrive(Party::Place(number), _), Some(Err(error))) => {
                 model.on_refused(who(number), error)?;
