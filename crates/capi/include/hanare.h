@@ -264,7 +264,7 @@ typedef struct hanare_create_options {
     size_t attribute_count;
     uint32_t copies; /* how many nodes hold each byte, 1 to 3; 0 is what `hanare run --copies` says, else 1. From 2 on no answered
                         write is lost with a node. The region
-                        is mapped HANARE_EXPLICIT alone, and takes no queues */
+                        is mapped HANARE_EXPLICIT or HANARE_ENTRY, and its queues do not spill */
 } hanare_create_options;
 
 /* The options that NULL stands for: on this host's node, for this user only. */
