@@ -147,7 +147,7 @@ fn first_seed(defect: Defect) -> u64 {
 
 #[test]
 fn every_defect_is_found_and_names_the_line_that_replays_it() {
-    finds_all::<Cluster>((first_seed, 300), (5, 2.0), |failure| {
+    finds_all::<Cluster>((first_seed, 600), (5, 2.0), |failure| {
         let line = format!("replay: hanare sim --seed {} --nodes 5 --minutes 2", failure.plan.seed);
         assert!(failure.to_string().contains(&line), "{failure}");
     });
