@@ -191,7 +191,8 @@ fn a_home_that_follows_a_lost_one_tells_the_first_to_take_a_lock_at_its_bytes() 
     assert_eq!(first_takers(true), [false, false]);
 }
 
-/// A home with copies, where programs have taken a lock and one has died or given it back, stops for another. Returns whether it leaves a doubt.
+/// Programs take a lock at a home with copies, and one `ends`: dies, or gives it back. Then the home stops for another. Returns whether the home
+/// leaves a doubt.
 fn stops_after(ends: impl FnOnce(&mut Driven)) -> bool {
     let mut driven = Driven::new();
     let extent = CopiedExtent { gid: Gid(1), index: 0 };

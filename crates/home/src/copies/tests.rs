@@ -211,12 +211,12 @@ fn a_copy_that_hears_late_that_it_is_home_begins_in_the_term_of_that_moment() {
     home.write(2, put(100, b"then"));
     exchange(&mut home, &mut copy);
     copy.hold(ToHolder::Freeze { term: Term(2) });
-    // It was elected for term 2, and a further copy of that set was lost before it heard of either.
+    // The copy was elected for term 2. A further copy of that set was lost before this one heard of either.
     copy.hold(ToHolder::Elect { set: set(3, 1, &[]), has: BTreeMap::new(), stopped: false });
     assert!(copy.extent.is_open());
     copy.write(3, put(200, b"at the next home"));
     assert_eq!((copy.applied.last(), &copy.bytes()[100..104]), (Some(&(3, Ok(Vec::new()))), &b"then"[..]));
-    // A term before the one that it is frozen for is of no election.
+    // A copy that is frozen for a later term takes no election of this one.
     let (_, mut late) = pair();
     late.hold(ToHolder::Freeze { term: Term(5) });
     late.hold(ToHolder::Elect { set: set(4, 1, &[]), has: BTreeMap::new(), stopped: false });

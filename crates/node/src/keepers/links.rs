@@ -1,8 +1,8 @@
 //! A keeper's connections to the others: each connects to each, and speaks on its own connection alone. So nobody has to give way when two
 //! connect at the same moment.
 //!
-//! The keeper that connects says which edition of the list it has. A keeper that is behind gets the base of the later edition as the answer. A
-//! keeper that hears a later edition from its caller connects to that caller. All connections are made anew when an edition begins.
+//! A keeper that connects names its edition of the list. If it is behind, the answer is the base of the later edition. If its caller has a later
+//! edition, a keeper connects to that caller. All connections are made anew when an edition begins.
 
 use super::check;
 use super::engine::{Engine, Rule, SharedEngine, TICK_MS};

@@ -74,7 +74,7 @@ impl Coordinator {
         self.give_up_copies(now_ms, |copied| copied.remade.is_some_and(|remade| remade.node == node));
     }
 
-    /// A node's process began anew: nobody fills the copies that its homes made.
+    /// A node has a new process: nobody fills the copies that homes of its last one made.
     pub(in super::super) fn give_up_copies_of(&mut self, now_ms: u64, home: NodeId) {
         self.give_up_copies(now_ms, |copied| copied.holders.set().home == home);
     }
