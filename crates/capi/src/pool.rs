@@ -52,6 +52,31 @@ pub unsafe extern "C" fn hanare_attach_to(address: *const c_char, pool: *mut *mu
     })
 }
 
+/// See `hanare.h`.
+///
+/// # Safety
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_attach_as(
+    address: *const c_char,
+    tenant_file: *const c_char,
+    pool: *mut *mut CPool,
+) -> c_int {
+    code_of("hanare_attach_as", || {
+        let into = place(pool, "pool")?;
+        // SAFETY: the caller's strings.
+        let file = unsafe { text(tenant_file, "tenant_file") }?;
+        let address = match address.is_null() {
+            true => hanare::settings::node_socket(),
+            // SAFETY: the same.
+            false => unsafe { text(address, "address") }?.to_owned(),
+        };
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { give(CPool::new(Pool::attach_as(&address, None, Some(TenantFile(file.into())))?), into) };
+        Ok(code::OK)
+    })
+}
+
 /// `HANARE_ANYONE` of the header.
 const ANYONE: u32 = u32::MAX;
 

@@ -38,6 +38,8 @@ pub use client::{
 pub use hanare_fabric::Traffic;
 pub use hanare_fabric::agree as fabrics;
 pub use hanare_fabric::settings;
+/// Names and keys of tenants, and the files that hold them.
+pub use hanare_fabric::tenant_file;
 #[doc(inline)]
 pub use hanare_memory::Window;
 #[doc(inline)]
@@ -84,6 +86,8 @@ pub use hanare_protocol::wire::control::{
 pub use hanare_protocol::wire::look::{LockStat, ProgramStat, Seen};
 #[doc(inline)]
 pub use hanare_protocol::wire::rebalance::{ExtentMove, FailedMove, RebalanceStatus, RebalanceWish};
+#[doc(inline)]
+pub use hanare_protocol::wire::tenant::{TenantStat, TenantWish};
 pub use hanare_protocol::wire::sync::{Wait, Word};
 #[doc(inline)]
 pub use hanare_protocol::{Error, Result};

@@ -203,6 +203,14 @@ class NotTrusted(Error, PermissionError):
     """Another user made the region, or may have written what lies there, and this program did not say that it trusts that user."""
 
 
+class TenantRefused(Error, PermissionError):
+    """The pool has no tenant with the name and key of the file that ``HANARE_TENANT`` or ``tenant=`` names."""
+
+
+class TenantGone(Error, PermissionError):
+    """The program's tenant was removed from the pool."""
+
+
 class BadAttributes(Error, TypeError):
     """The region does not say what its elements are, or says what this program cannot read."""
 

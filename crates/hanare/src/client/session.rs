@@ -2,6 +2,7 @@
 
 use hanare_fabric::control_socket::{Frame, FrameSocket, socket, socket_address};
 use hanare_fabric::settings;
+use hanare_fabric::tenant_file::{Tenant, TenantFile};
 use hanare_memory::fork::Lineage;
 use hanare_protocol::id::JobRank;
 use hanare_protocol::wire::VERSION;
@@ -41,7 +42,16 @@ pub(crate) struct NodeSession {
 
 impl NodeSession {
     /// Attaches to the node at `address` and returns what it said, with the descriptors of the shm link.
-    pub fn attach(address: &str, job: Option<JobRank>, bound: Duration) -> Result<(NodeSession, Attached, Vec<OwnedFd>)> {
+    pub fn attach(
+        address: &str,
+        job: Option<JobRank>,
+        tenant: Option<&TenantFile>,
+        bound: Duration,
+    ) -> Result<(NodeSession, Attached, Vec<OwnedFd>)> {
+        let request = match tenant.map(TenantFile::read).transpose()? {
+            None => Request::Attach { version: VERSION, job },
+            Some(Tenant { name, key }) => Request::AttachAs { version: VERSION, job, tenant: name, key },
+        };
         let no_node = |error: io::Error| match error.kind() {
             io::ErrorKind::PermissionDenied => Error::BadSetting {
                 key: "the node's socket".to_owned(),
@@ -66,7 +76,7 @@ impl NodeSession {
             lineage: Lineage::here(),
             socket: Mutex::new(Some(FrameSocket::waiting(fd))),
         };
-        match session.ask_with_fds(&Request::Attach { version: VERSION, job }, Vec::new())? {
+        match session.ask_with_fds(&request, Vec::new())? {
             (Answer::Attached(attached), fds) => Ok((session, attached, fds)),
             (other, _) => Err(session.nonsense(&other)),
         }

@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 pub(crate) struct Client {
     socket: FrameSocket,
+    /// Its user as the kernel says, or the tenant whose key it has proved.
     pub user: User,
     /// Its process, as the kernel said when it connected.
     pub process: u32,
@@ -22,6 +23,8 @@ pub(crate) struct Client {
     pub id: ClientId,
     /// Set once it has said `Attach`; inside, its place in a job if it has one.
     pub attached: Option<Option<JobRank>>,
+    /// Its place in a job while the coordinator looks at the key of a tenant that it would be of.
+    pub proves: Option<Option<JobRank>>,
     /// True if it has said that it detaches.
     pub has_detached: bool,
     /// The program has said that its end is no death.
@@ -52,6 +55,7 @@ impl Client {
             groups,
             id,
             attached: None,
+            proves: None,
             has_detached: false,
             has_left: false,
             has_memory: false,
@@ -62,7 +66,7 @@ impl Client {
         })
     }
 
-    /// The user with its groups, as the kernel said when the program connected.
+    /// The user with its groups, as the kernel said when the program connected. A tenant has none.
     pub fn asker(&self) -> Asker {
         Asker { user: self.user, groups: self.groups.clone() }
     }

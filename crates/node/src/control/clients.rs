@@ -10,6 +10,7 @@ use hanare_memory::frames::ClientFrames;
 use hanare_memory::uffd::{Features, Span, Uffd};
 use hanare_protocol::id::{ClientId, JobRank, User};
 use hanare_protocol::limits::{ACCEPT_PAUSE_MS, CLIENT_TURN_COUNT, UNREAD_MS};
+use hanare_protocol::tenant::{TENANT_NUMBERS, is_tenant, who};
 use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Attached, OwnStatus, Request};
 use hanare_protocol::wire::link::LinkSocket;
@@ -31,9 +32,9 @@ const ACCEPT_TURN_COUNT: usize = 16;
 const CLIENTS_TIME: Duration = Duration::from_millis(1);
 
 /// An answer and the descriptors that go with it.
-type Reply = (Result<Answer>, Vec<OwnedFd>);
+pub(super) type Reply = (Result<Answer>, Vec<OwnedFd>);
 
-fn plain(answer: Result<Answer>) -> Reply {
+pub(super) fn plain(answer: Result<Answer>) -> Reply {
     (answer, Vec::new())
 }
 
@@ -70,6 +71,10 @@ impl ControlLoop {
         let id = ClientId::at(node, self.clients_ever);
         let key = self.next_key();
         match Client::new(socket, id) {
+            Ok(client) if is_tenant(client.user.uid) => {
+                let uid = client.user.uid;
+                tracing::warn!("user {uid} is refused: numbers of users from {} to {} are tenants'", TENANT_NUMBERS.start(), TENANT_NUMBERS.end());
+            }
             Ok(client) if *self.users.get(&client.user.uid).unwrap_or(&0) >= self.user_clients_max => {
                 tracing::warn!(
                     "user {} has {} programs attached already, and no more are taken",
@@ -79,7 +84,7 @@ impl ControlLoop {
             }
             Ok(client) if self.watch(client.fd(), key, client.interest) => {
                 self.turns.took(client.user.uid);
-                *self.users.entry(client.user.uid).or_default() += 1;
+                self.count_client(client.user.uid, true);
                 self.clients.insert(key, client);
             }
             Ok(_) => {}
@@ -118,7 +123,7 @@ impl ControlLoop {
     pub(super) fn clients_due_ms(&self) -> Option<u64> {
         let wait = self.turns.wait(self.is_alone());
         let turn_ms = wait.map(|wait| self.now_ms().saturating_add(wait.as_micros().div_ceil(1000) as u64));
-        turn_ms.into_iter().chain(self.listens_at_ms).min()
+        turn_ms.into_iter().chain(self.listens_at_ms).chain(self.refusals.due_ms()).min()
     }
 
     fn on_turn(&mut self, key: u64) {
@@ -151,7 +156,7 @@ impl ControlLoop {
     }
 
     /// Answers a client that has waited. Its next request waits for its turn; of one that is not received yet an event tells.
-    fn answer_later(&mut self, key: u64, result: &Result<Answer>, fds: Vec<OwnedFd>) {
+    pub(super) fn answer_later(&mut self, key: u64, result: &Result<Answer>, fds: Vec<OwnedFd>) {
         let Some(client) = self.clients.get_mut(&key) else { return };
         client.waits_for = None;
         match client.answer(result, fds) {
@@ -180,12 +185,15 @@ impl ControlLoop {
         let client = self.clients.get_mut(&key).expect("the caller looked");
         client.has_memory |= matches!(request, Request::Map { .. } | Request::Share { .. });
         match request {
-            Request::Attach { version, .. } if version != VERSION => {
+            Request::Attach { version, .. } | Request::AttachAs { version, .. } if version != VERSION => {
                 Some(plain(Err(Error::VersionMismatch { peer: "this host's node".to_owned(), ours: version, theirs: VERSION })))
             }
             Request::Attach { job, .. } if client.attached.is_none() => Some(self.attach(key, job)),
+            Request::AttachAs { job, tenant, key: secret, .. } if client.attached.is_none() => {
+                self.prove_tenant(key, job, (tenant, secret))
+            }
             _ if client.attached.is_none() => Some(plain(Err(nonsense("a request before it attached")))),
-            Request::Attach { .. } => Some(plain(Err(nonsense("it attached twice")))),
+            Request::Attach { .. } | Request::AttachAs { .. } => Some(plain(Err(nonsense("it attached twice")))),
             Request::Detach => {
                 client.has_detached = true;
                 None
@@ -221,7 +229,10 @@ impl ControlLoop {
                 None => Some(plain(Err(nonsense("a mapping without its descriptor")))),
             },
             Request::Link(door) => self.ask_for_links(key, door, fds.pop()),
-            Request::Own => Some(self.own_status()),
+            Request::Own => {
+                let user = client.user;
+                Some(self.own_status(&user))
+            }
             Request::Unshare { gid } => self.ask_service(key, RegionRequest::Unshare { gid }),
             Request::Prove { hellos } => Some(plain(match Hellos::try_from(hellos.as_slice()) {
                 Ok(hellos) => {
@@ -229,14 +240,13 @@ impl ControlLoop {
                 }
                 Err(_) => Err(nonsense("hellos of another length")),
             })),
-            // The answers name regions of all users.
-            Request::Drain { .. } | Request::Rebalance(_) | Request::Keepers { .. } if !operates(&client.user) => {
-                let reason = "root and the user that runs this host's node may do that".to_owned();
-                let (key, value) =
-                    ("a drain, a rebalancing or a change of the keepers".to_owned(), format!("of user {}", client.user.uid));
-                Some(plain(Err(Error::BadSetting { key, value, reason })))
+            // The answers name regions of all users, and tenants.
+            Request::Drain { .. } | Request::Rebalance(_) | Request::Keepers { .. } | Request::Tenants(_)
+                if !operates(&client.user) =>
+            {
+                Some(plain(Err(no_operator(&client.user))))
             }
-            Request::Reserve { .. } => Some(plain(Err(nonsense("what a node alone asks")))),
+            Request::Reserve { .. } | Request::ProveTenant { .. } => Some(plain(Err(nonsense("what a node alone asks")))),
             other => {
                 let (user, id) = (client.asker(), client.id);
                 let request = self.member.ask(self.now_ms(), user, id, other);
@@ -247,9 +257,13 @@ impl ControlLoop {
         }
     }
 
-    fn own_status(&self) -> Reply {
+    fn own_status(&self, user: &User) -> Reply {
         let away = || Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() };
-        let status = self.member.own_status().map(|status| OwnStatus { keepers: self.keeper_status(&status), ..status });
+        let status = self.member.own_status().map(|status| {
+            // How many regions others have is no business of a user's.
+            let regions = if operates(user) { status.regions } else { 0 };
+            OwnStatus { keepers: self.keeper_status(&status), regions, ..status }
+        });
         plain(status.map(Answer::Own).ok_or_else(away))
     }
 
@@ -278,7 +292,7 @@ impl ControlLoop {
         }
     }
 
-    fn attach(&mut self, key: u64, job: Option<JobRank>) -> Reply {
+    pub(super) fn attach(&mut self, key: u64, job: Option<JobRank>) -> Reply {
         let (Some((node, epoch)), Some(home)) = (self.member.identity(), self.member.home().cloned()) else {
             return plain(Err(Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() }));
         };
@@ -310,6 +324,9 @@ impl ControlLoop {
             return self.extents.spills.answered(uid, answer);
         }
         let Some(key) = self.asks.remove(&request) else { return };
+        if let Some(job) = self.clients.get_mut(&key).and_then(|client| client.proves.take()) {
+            return self.proved_tenant(key, job, result);
+        }
         self.answer_later(key, &result, Vec::new());
     }
 
@@ -331,8 +348,14 @@ impl ControlLoop {
     }
 }
 
-fn nonsense(reason: &str) -> Error {
+pub(super) fn nonsense(reason: &str) -> Error {
     Error::Garbage { peer: "the client".to_owned(), reason: reason.to_owned() }
+}
+
+fn no_operator(user: &User) -> Error {
+    let what = "a drain, a rebalancing, or a change of the keepers or of tenants";
+    let reason = "root and the user that runs this host's node may do that".to_owned();
+    Error::BadSetting { key: what.to_owned(), value: format!("of {}", who(user.uid)), reason }
 }
 
 /// True for root and for who runs this node.

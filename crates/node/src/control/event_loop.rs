@@ -13,6 +13,7 @@ use super::home::CoordinatorLink;
 use super::keeper_state::Reigns;
 use super::listener::UnixListener;
 use super::readying_extents::ReadyingExtents;
+use super::tenants::LateRefusals;
 use crate::data::Service;
 use crate::extents::Extents;
 use crate::key::KeyFile;
@@ -110,6 +111,8 @@ pub(crate) struct ControlLoop {
     pub(super) asks: HashMap<u64, u64>,
     /// Requests for an allowance of spilled units, with their users.
     pub(super) spill_asks: HashMap<u64, u32>,
+    /// Refused keys of tenants.
+    pub(super) refusals: LateRefusals,
     keys_ever: u64,
     stopping: bool,
 }
@@ -179,6 +182,7 @@ impl ControlLoop {
             unread: HashMap::new(),
             asks: HashMap::new(),
             spill_asks: HashMap::new(),
+            refusals: LateRefusals::default(),
             keys_ever: 0,
             stopping: false,
         };
@@ -238,6 +242,7 @@ impl ControlLoop {
         self.tick_readying();
         self.listen_again(now_ms);
         self.cut_off_unread(now_ms);
+        self.refuse_tenants(now_ms);
         self.look_at_detached();
         if now_ms >= self.key_look_ms {
             self.key_look_ms = now_ms.saturating_add(KEY_LOOK_MS);

@@ -16,11 +16,13 @@ use crate::lock::Recalled;
 use crate::page::Consistency;
 pub use crate::page::moves::PageRun;
 use crate::placement::{Layout, Placement};
+use crate::tenant::{KeyHash, TenantKey};
 use crate::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use crate::wire::greeting::Sealing;
 use crate::wire::link::LinkSocket;
 pub use crate::wire::rebalance::WhyStays;
 use crate::wire::rebalance::{RebalanceStatus, RebalanceWish};
+pub use crate::wire::tenant::{TenantStat, TenantWish};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -181,6 +183,26 @@ pub enum Request {
     Detach,
     /// The program's end is no death from here on, although handles may still be open. Not answered.
     Leave,
+    /// Becomes a client that is a tenant's, in place of [`Request::Attach`]. Answered by [`Answer::Attached`]. Since version 28.
+    AttachAs {
+        /// Wire version of the client.
+        version: u32,
+        /// Its place in a job, when it has one.
+        job: Option<JobRank>,
+        /// The tenant's name.
+        tenant: String,
+        /// The tenant's key.
+        key: TenantKey,
+    },
+    /// Has a tenant's key looked at; of nodes alone. Answered by [`Answer::Tenant`]. Since version 28.
+    ProveTenant {
+        /// The tenant's name.
+        tenant: String,
+        /// The hash of the key that a program brought.
+        hash: KeyHash,
+    },
+    /// Lists or changes tenants. Since version 28.
+    Tenants(TenantWish),
 }
 
 /// A wish about what a node holds.
@@ -297,6 +319,15 @@ pub enum Answer {
     },
     /// To `Prove`: the secret of these hellos, which proves the pool's key and seals this one link.
     Proof([u8; 32]),
+    /// To `ProveTenant`: the tenant as a user. Since version 28.
+    Tenant(User),
+    /// To `Tenants`: in name order; another page may follow. Since version 28.
+    Tenants {
+        /// The tenants of this page.
+        tenants: Vec<TenantStat>,
+        /// True if there are more after the last one.
+        more: bool,
+    },
 }
 
 /// A part of an extent in one file.
@@ -564,7 +595,7 @@ pub struct RegionStat {
 pub struct PoolStatus {
     /// Its nodes, by number.
     pub nodes: Vec<NodeStatus>,
-    /// Number of regions.
+    /// Number of regions, without those of others' spaces of names.
     pub regions: u64,
 }
 
@@ -597,7 +628,7 @@ pub struct NodeStatus {
 pub struct OwnStatus {
     /// The node; alive where it is a member just now.
     pub own: NodeStatus,
-    /// Regions that have bytes on it.
+    /// Regions that have bytes on it; 0 for who does not operate the node.
     pub regions: u64,
     /// The coordinator's own node.
     pub coordinator: NodeAddress,

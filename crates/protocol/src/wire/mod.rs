@@ -21,6 +21,7 @@ pub mod page;
 pub mod queue;
 pub mod rebalance;
 pub mod sync;
+pub mod tenant;
 
 /// Version of everything in this module; builds with another one are refused at the greeting.
 pub const VERSION: u32 = 26;
