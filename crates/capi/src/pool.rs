@@ -4,6 +4,7 @@ use crate::argument::{give, items, place, reference, take, text, write_sized};
 use crate::border::{Outcome, code_of};
 use crate::code;
 use crate::group_ranks::GroupRanks;
+use hanare::tenant_file::TenantFile;
 use hanare::{Pool, Trust};
 use std::ffi::{c_char, c_int};
 

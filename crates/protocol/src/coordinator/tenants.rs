@@ -208,14 +208,17 @@ fn check_said(is_root: bool, what: &Request) -> Result<()> {
     let mut what = what.clone();
     match &mut what {
         Request::Create { name, .. } => check_name(name),
-        Request::Alter { name, changes } if is_root => {
-            let Some(to) = changes.name.as_ref().filter(|_| parts(name).is_some()) else { return check_full(name) };
-            match parts(to).map(|(tenant, _)| tenant) == parts(name).map(|(tenant, _)| tenant) {
-                true => check_full(to),
-                false => Err(Error::BadName { name: to.clone(), reason: "a tenant's region stays the tenant's".to_owned() }),
+        Request::Alter { name, changes } => {
+            if is_root { check_full(name) } else { check_name(name) }?;
+            match (changes.name.as_ref(), parts(name)) {
+                (None, _) => Ok(()),
+                (Some(to), None) => check_name(to),
+                (Some(to), Some((tenant, _))) if parts(to).is_some_and(|(other, _)| other == tenant) => check_full(to),
+                (Some(to), Some(_)) => {
+                    Err(Error::BadName { name: to.clone(), reason: "a tenant's region stays the tenant's".to_owned() })
+                }
             }
         }
-        Request::Alter { name, .. } => check_name(name),
         what => match name_of(what) {
             Some(name) if is_root => check_full(name),
             Some(name) => check_name(name),
