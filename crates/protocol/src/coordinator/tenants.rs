@@ -23,7 +23,7 @@ impl Coordinator {
         let mut what = what.clone();
         let uid = user.user.uid;
         let Some(number) = space(uid) else {
-            return check_said(uid == 0, &what).map(|()| what);
+            return check_said(uid == 0, &mut what).map(|()| what);
         };
         let of_tenant = |name: &mut String| {
             *name = full_name(&self.tenant(number)?.name, name)?;
@@ -204,9 +204,8 @@ fn name_of(what: &mut Request) -> Option<&mut String> {
 }
 
 /// Refuses names that a user of the common space cannot say. Root may name regions of tenants, and give no such name.
-fn check_said(is_root: bool, what: &Request) -> Result<()> {
-    let mut what = what.clone();
-    match &mut what {
+fn check_said(is_root: bool, what: &mut Request) -> Result<()> {
+    match what {
         Request::Create { name, .. } => check_name(name),
         Request::Alter { name, changes } => {
             if is_root { check_full(name) } else { check_name(name) }?;
