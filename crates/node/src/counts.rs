@@ -84,12 +84,12 @@ pub(crate) struct AllCounts {
 }
 
 impl AllCounts {
-    /// Those for a user's commands.
+    /// The counts of a user's commands.
     pub fn of(&self, uid: u32) -> Arc<Counts> {
         if is_tenant(uid) { self.tenants.clone() } else { self.users.clone() }
     }
 
-    /// What a user is told of them: an operator all, a tenant nothing.
+    /// The part that a user is told: all for an operator, nothing for a tenant.
     pub fn read_by(&self, uid: u32, is_operator: bool) -> NodeCounts {
         match (is_operator, is_tenant(uid)) {
             (true, _) => Counts::read(&[&self.users, &self.tenants]),

@@ -88,7 +88,7 @@ pub fn check_full(full: &str) -> Result<()> {
     }
 }
 
-/// What stands before the names of a user's locks and groups at their home; nothing but for a tenant.
+/// The prefix of the names of a user's locks and groups at their home; empty but for a tenant.
 pub fn lock_prefix(uid: u32) -> String {
     space(uid).map_or_else(String::new, |number| format!("/{number}/"))
 }

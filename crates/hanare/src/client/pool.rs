@@ -48,8 +48,8 @@ impl Trust {
 }
 
 impl Pool {
-    /// Attaches to this host's node (`HANARE_NODE`, or its default socket), as the rank that the launcher's environment names, of the
-    /// tenant whose file it names (`HANARE_TENANT`).
+    /// Attaches to this host's node (`HANARE_NODE`, or its default socket), as the rank that the launcher's environment names. The
+    /// program is of the tenant whose file `HANARE_TENANT` names.
     ///
     /// **Errors**: [`Error::NoNode`] where none answers, [`Error::VersionMismatch`] for another build, [`Error::BadSetting`].
     /// [`Error::TenantRefused`].
@@ -62,7 +62,7 @@ impl Pool {
         Pool::attach_to(&settings::node_socket(), None)
     }
 
-    /// Attaches to the node at `address` (a path, or `@name`), as a program of the tenant whose file `HANARE_TENANT` names, if it names one.
+    /// Attaches to the node at `address` (a path, or `@name`), of the tenant whose file `HANARE_TENANT` names.
     ///
     /// **Errors**: as for [`Pool::attach`].
     pub fn attach_to(address: &str, job: Option<JobRank>) -> Result<Pool> {

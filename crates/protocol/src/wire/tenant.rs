@@ -1,4 +1,4 @@
-//! What an operator says of tenants, and a node of a program that would be a tenant's.
+//! Requests of operators about tenants, and what they are told.
 
 use crate::tenant::KeyHash;
 use serde::{Deserialize, Serialize};
