@@ -99,8 +99,9 @@ extern "C" {
 #define HANARE_ERR_WRITER_GONE (-49)      /* a writer died; all that it had committed was read */
 #define HANARE_ERR_READER_GONE (-50)      /* the reader died while this writer waits for room */
 #define HANARE_ERR_NOT_TRUSTED (-51)      /* a user made the region that this program does not trust: see hanare_trusting */
-#define HANARE_ERR_TENANT_REFUSED (-52)   /* the pool has no tenant of that name and key: see HANARE_TENANT */
-#define HANARE_ERR_TENANT_GONE (-53)      /* the program's tenant was removed from the pool */
+#define HANARE_ERR_TOO_OLD (-52)          /* a node of the pool is of an older build that does not know the request */
+#define HANARE_ERR_TENANT_REFUSED (-53)   /* the pool has no tenant of that name and key: see HANARE_TENANT */
+#define HANARE_ERR_TENANT_GONE (-54)      /* the program's tenant was removed from the pool */
 
 /* The message of the calling thread's last failed call, beginning with the name of that call.
  *

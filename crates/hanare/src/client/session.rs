@@ -5,8 +5,8 @@ use hanare_fabric::settings;
 use hanare_fabric::tenant_file::{Tenant, TenantFile};
 use hanare_memory::fork::Lineage;
 use hanare_protocol::id::JobRank;
-use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Attached, Request};
+use hanare_protocol::wire::versions::{OLDEST, Versions};
 use hanare_protocol::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -37,6 +37,9 @@ pub(crate) struct NodeSession {
     bound: Duration,
     /// The process that attached: a child made by fork would take its parent's answers.
     lineage: Lineage,
+    versions: Versions,
+    /// Version of the wire that both speak.
+    spoken: u32,
     socket: Mutex<Option<FrameSocket>>,
 }
 
@@ -48,10 +51,12 @@ impl NodeSession {
         tenant: Option<&TenantFile>,
         bound: Duration,
     ) -> Result<(NodeSession, Attached, Vec<OwnedFd>)> {
+        let versions = settings::versions()?;
         let request = match tenant.map(TenantFile::read).transpose()? {
-            None => Request::Attach { version: VERSION, job },
-            Some(Tenant { name, key }) => Request::AttachAs { version: VERSION, job, tenant: name, key },
+            None => Request::Attach { versions, job },
+            Some(Tenant { name, key }) => Request::AttachAs { versions, job, tenant: name, key },
         };
+        request.check_known("this program", versions.newest)?;
         let no_node = |error: io::Error| match error.kind() {
             io::ErrorKind::PermissionDenied => Error::BadSetting {
                 key: "the node's socket".to_owned(),
@@ -70,16 +75,44 @@ impl NodeSession {
             .map_err(|e| no_node(e.into()))?;
         socket_address(address).and_then(|at| Ok(rustix::net::connect(&fd, &at)?)).map_err(no_node)?;
         check_peer(address, &settings::runtime_folder(), &fd)?;
-        let session = NodeSession {
+        let mut session = NodeSession {
             address: address.to_owned(),
             bound,
             lineage: Lineage::here(),
+            versions,
+            spoken: OLDEST,
             socket: Mutex::new(Some(FrameSocket::waiting(fd))),
         };
-        match session.ask_with_fds(&request, Vec::new())? {
-            (Answer::Attached(attached), fds) => Ok((session, attached, fds)),
+        // The node's versions come with its answer. A node that does not know the request ends the connection.
+        session.spoken = request.since();
+        let (answer, fds) = session.ask_with_fds(&request, Vec::new()).map_err(|error| session.first_refused(&request, error))?;
+        match (answer, fds) {
+            (Answer::Attached(attached), fds) => {
+                session.spoken = session.spoken_with(attached.versions)?;
+                Ok((session, attached, fds))
+            }
             (other, _) => Err(session.nonsense(&other)),
         }
+    }
+
+    /// The error of a first request. A node that ended the connection may be too old to know tenants.
+    fn first_refused(&self, request: &Request, error: Error) -> Error {
+        match (request, error) {
+            (Request::AttachAs { .. }, Error::NoNode { address, reason }) => {
+                Error::NoNode { address, reason: format!("{reason}; a node of an older build knows no tenants (HANARE_TENANT)") }
+            }
+            (_, error) => error,
+        }
+    }
+
+    fn spoken_with(&self, theirs: Versions) -> Result<u32> {
+        let (peer, ours) = (format!("the node at {}", self.address), self.versions);
+        ours.spoken_with(theirs).ok_or(Error::VersionMismatch { peer, ours, theirs })
+    }
+
+    /// Versions of the wire that this program speaks.
+    pub fn versions(&self) -> Versions {
+        self.versions
     }
 
     /// Asks, and waits for the answer.
@@ -90,6 +123,7 @@ impl NodeSession {
     /// Asks, handing descriptors over, and waits for the answer and its descriptors.
     pub fn ask_with_fds(&self, request: &Request, fds: Vec<OwnedFd>) -> Result<(Answer, Vec<OwnedFd>)> {
         check_lineage(self.lineage)?;
+        request.check_known("this host's node", self.spoken)?;
         let mut guard = self.socket.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let socket = guard.as_mut().ok_or_else(|| self.gone("the connection was closed before"))?;
         match exchange(socket, request, fds) {

@@ -9,9 +9,9 @@ use hanare::{
 };
 use hanare_protocol::id::{Gid, User};
 use hanare_protocol::tenant::{KeyHash, TENANT_NUMBERS, TenantKey, is_tenant};
-use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Request, Which};
 use hanare_protocol::wire::greeting::{Hello, NONCE_LEN, Role};
+use hanare_protocol::wire::versions::Versions;
 use std::time::{Duration, Instant};
 
 const LEN: u64 = 1 << 20;
@@ -230,7 +230,7 @@ fn who_has_not_proved_a_key_asks_for_nothing_and_proves_none_by_its_hash() {
     let refused = |answer: &Result<Answer, Error>| matches!(answer, Err(Error::Garbage { .. }));
     let list = Request::List { after: String::new() };
     let proof = Request::ProveTenant { tenant: "one".to_owned(), hash: hash(&tenant.key) };
-    let attach_by = |key: TenantKey| Request::AttachAs { version: VERSION, job: None, tenant: "one".to_owned(), key };
+    let attach_by = |key: TenantKey| Request::AttachAs { versions: Versions::BUILD, job: None, tenant: "one".to_owned(), key };
     let mut intruder = Intruder::connect(pool.nodes[0].socket());
     for request in [list.clone(), proof.clone(), Request::Detach, Request::Status] {
         let answer = intruder.ask(&request);
@@ -248,7 +248,7 @@ fn who_has_not_proved_a_key_asks_for_nothing_and_proves_none_by_its_hash() {
     assert_eq!(answer, Err(Error::TenantRefused { tenant: "one".to_owned() }));
     let Ok(Answer::Attached(attached)) = intruder.ask(&attach_by(tenant.key.clone())) else { panic!("the key is right") };
     assert!(is_tenant(attached.user.uid));
-    for request in [attach_by(tenant.key.clone()), Request::Attach { version: VERSION, job: None }, proof] {
+    for request in [attach_by(tenant.key.clone()), Request::Attach { versions: Versions::BUILD, job: None }, proof] {
         let answer = intruder.ask(&request);
         assert!(refused(&answer), "{request:?}: {answer:?}");
     }
@@ -262,7 +262,7 @@ fn nobody_says_that_it_is_a_tenant_to_another_node() {
     let file = keys.make(&pool.client(0), "one", None);
     let one = attach(pool.nodes[0].socket(), &file).unwrap();
     let mut user = Intruder::attach(pool.nodes[0].socket());
-    let Ok(Answer::Attached(attached)) = Intruder::connect(pool.nodes[0].socket()).ask(&Request::Attach { version: VERSION, job: None })
+    let Ok(Answer::Attached(attached)) = Intruder::connect(pool.nodes[0].socket()).ask(&Request::Attach { versions: Versions::BUILD, job: None })
     else {
         panic!("a user attaches")
     };

@@ -11,10 +11,10 @@ use hanare_memory::uffd::{Features, Span, Uffd};
 use hanare_protocol::id::{ClientId, JobRank, User};
 use hanare_protocol::limits::{ACCEPT_PAUSE_MS, CLIENT_TURN_COUNT, UNREAD_MS};
 use hanare_protocol::tenant::{TENANT_NUMBERS, is_tenant, who};
-use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Attached, OwnStatus, Request};
 use hanare_protocol::wire::link::LinkSocket;
 use hanare_protocol::wire::look::ProgramStat;
+use hanare_protocol::wire::versions::Versions;
 use hanare_protocol::{Error, Result};
 use hanare_ring::thread_slots::ThreadSlots;
 use rustix::event::epoll::EventFlags;
@@ -185,12 +185,8 @@ impl ControlLoop {
         let client = self.clients.get_mut(&key).expect("the caller looked");
         client.has_memory |= matches!(request, Request::Map { .. } | Request::Share { .. });
         match request {
-            Request::Attach { version, .. } | Request::AttachAs { version, .. } if version != VERSION => {
-                Some(plain(Err(Error::VersionMismatch { peer: "this host's node".to_owned(), ours: version, theirs: VERSION })))
-            }
-            Request::Attach { job, .. } if client.attached.is_none() => Some(self.attach(key, job)),
-            Request::AttachAs { job, tenant, key: secret, .. } if client.attached.is_none() => {
-                self.prove_tenant(key, job, (tenant, secret))
+            Request::Attach { versions, .. } | Request::AttachAs { versions, .. } if client.attached.is_none() => {
+                self.begin_attach(key, request, versions)
             }
             _ if client.attached.is_none() => Some(plain(Err(nonsense("a request before it attached")))),
             Request::Attach { .. } | Request::AttachAs { .. } => Some(plain(Err(nonsense("it attached twice")))),
@@ -292,6 +288,20 @@ impl ControlLoop {
         }
     }
 
+    /// Takes a program in that speaks these versions, or has the key of its tenant looked at before.
+    fn begin_attach(&mut self, key: u64, request: Request, ours: Versions) -> Option<Reply> {
+        let (peer, theirs) = ("this host's node", self.keys.versions());
+        let spoken = ours.spoken_with(theirs).ok_or(Error::VersionMismatch { peer: peer.to_owned(), ours, theirs });
+        if let Err(error) = spoken.and_then(|spoken| request.check_known(peer, spoken)) {
+            return Some(plain(Err(error)));
+        }
+        match request {
+            Request::Attach { job, .. } => Some(self.attach(key, job)),
+            Request::AttachAs { job, tenant, key: secret, .. } => self.prove_tenant(key, job, (tenant, secret)),
+            _ => Some(plain(Err(nonsense("a request before it attached")))),
+        }
+    }
+
     pub(super) fn attach(&mut self, key: u64, job: Option<JobRank>) -> Reply {
         let (Some((node, epoch)), Some(home)) = (self.member.identity(), self.member.home().cloned()) else {
             return plain(Err(Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() }));
@@ -310,7 +320,8 @@ impl ControlLoop {
         if let Some(job) = job {
             self.member.client_came(self.now_ms(), id, job);
         }
-        let attached = Attached { client: id, user, node, epoch, home, sealing: self.keys.sealing() };
+        let attached =
+            Attached { client: id, user, node, epoch, home, sealing: self.keys.sealing(), versions: self.keys.versions() };
         (Ok(Answer::Attached(attached)), vec![parts.memory, parts.bell, slots_memory])
     }
 

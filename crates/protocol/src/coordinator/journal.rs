@@ -10,6 +10,7 @@ use crate::placement::{Extent, Span};
 use crate::tenant::TENANT_NUMBERS;
 use crate::wire::control::Changes;
 use crate::wire::copies::CopiedExtent;
+use crate::wire::versions::OLDEST;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of GIDs that one record reserves: a create costs one record, not two.
@@ -71,6 +72,11 @@ impl OwnerUsage {
 }
 
 impl Ledger {
+    /// The first version of the wire that knows all that is in the ledger.
+    pub fn since(&self) -> u32 {
+        if self.tenants_ever > 0 { 28 } else { OLDEST }
+    }
+
     /// Takes a record in.
     pub fn apply(&mut self, record: &Record) {
         match record {

@@ -56,6 +56,7 @@ mod roster;
 mod settings;
 mod shortage;
 mod spills;
+mod versions;
 mod tenants;
 
 pub use asks::AskKey;
@@ -404,6 +405,9 @@ impl Coordinator {
                 self.send(task.node, ToNode::Reply { request, result: Err(error) });
             }
             RequestArrival::New => {
+                if let Err(error) = self.check_all_know(task.what.since()) {
+                    return self.send(task.node, ToNode::Reply { request, result: Err(error) });
+                }
                 // `settle` begins it before this turn is over, unless its user has enough under way.
                 self.asks.open(now_ms, key, task);
             }

@@ -9,6 +9,7 @@ use crate::placement::{Extent, Layout, Placement, Span};
 use crate::tenant::KeyHash;
 use crate::wire::control::Changes;
 use crate::wire::copies::CopiedExtent;
+use crate::wire::versions::OLDEST;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -164,6 +165,16 @@ pub struct TenantRecord {
     pub hash: KeyHash,
     /// Bytes that it may have; `None` for as many as a user may.
     pub quota: Option<u64>,
+}
+
+impl Record {
+    /// The first version of the wire whose builds can read the record.
+    pub fn since(&self) -> u32 {
+        match self {
+            Record::Tenant { .. } | Record::TenantRemoved { .. } => 28,
+            _ => OLDEST,
+        }
+    }
 }
 
 /// Manner of the end of a node's epoch.

@@ -22,6 +22,7 @@ use crate::wire::greeting::Sealing;
 use crate::wire::link::LinkSocket;
 pub use crate::wire::rebalance::WhyStays;
 use crate::wire::rebalance::{RebalanceStatus, RebalanceWish};
+use crate::wire::versions::{OLDEST, Versions};
 pub use crate::wire::tenant::{TenantStat, TenantWish};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,8 +32,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Request {
     /// Becomes a client; answered by [`Answer::Attached`].
     Attach {
-        /// Wire version of the client.
-        version: u32,
+        /// Versions of the wire that the client speaks.
+        versions: Versions,
         /// Its place in a job, when it has one.
         job: Option<JobRank>,
     },
@@ -185,8 +186,8 @@ pub enum Request {
     Leave,
     /// Becomes a client that is a tenant's, in place of [`Request::Attach`]. Answered by [`Answer::Attached`]. Since version 28.
     AttachAs {
-        /// Wire version of the client.
-        version: u32,
+        /// Versions of the wire that the client speaks.
+        versions: Versions,
         /// Its place in a job, when it has one.
         job: Option<JobRank>,
         /// The tenant's name.
@@ -203,6 +204,26 @@ pub enum Request {
     },
     /// Lists or changes tenants. Since version 28.
     Tenants(TenantWish),
+}
+
+impl Request {
+    /// The first version of the wire that has the request.
+    pub fn since(&self) -> u32 {
+        match self {
+            Request::AttachAs { .. } | Request::ProveTenant { .. } | Request::Tenants(_) => 28,
+            _ => OLDEST,
+        }
+    }
+
+    /// Refuses a request that is younger than the version which `peer` speaks.
+    ///
+    /// **Errors**: [`Error::TooOld`].
+    pub fn check_known(&self, peer: &str, speaks: u32) -> Result<(), Error> {
+        match self.since() {
+            needs if needs > speaks => Err(Error::TooOld { peer: peer.to_owned(), speaks, needs }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A wish about what a node holds.
@@ -512,6 +533,8 @@ pub struct Attached {
     pub home: NodeAddress,
     /// Connections that its node seals, and so does it.
     pub sealing: Sealing,
+    /// Versions of the wire that the node speaks.
+    pub versions: Versions,
 }
 
 /// Address of a node.
@@ -679,6 +702,8 @@ pub struct Memory {
     pub clients: u32,
     /// True if it was told to do without sealing.
     pub is_plain: bool,
+    /// Versions of the wire that the node speaks.
+    pub versions: Versions,
 }
 
 impl Memory {
