@@ -3,6 +3,7 @@
 //! The pool knows a hash of the key alone. A key is random, so no slow hash is needed.
 
 use crate::regular_file;
+use hanare_protocol::limits::TENANT_FILE_LEN_MAX;
 use hanare_protocol::tenant::{KeyHash, TenantKey, check_tenant};
 use hanare_protocol::{Error, Result};
 use std::fs::OpenOptions;
@@ -12,9 +13,6 @@ use std::path::{Path, PathBuf};
 
 /// First word of the file.
 const MARK: &str = "hanare-tenant";
-
-/// Longest file that is looked at.
-const FILE_LEN_MAX: u64 = 4096;
 
 /// A tenant's name and key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +81,7 @@ impl TenantFile {
             return Err(bad("others may read it; make it mode 0600"));
         }
         let mut text = String::new();
-        file.take(FILE_LEN_MAX).read_to_string(&mut text).map_err(|error| bad(&error.to_string()))?;
+        file.take(TENANT_FILE_LEN_MAX).read_to_string(&mut text).map_err(|error| bad(&error.to_string()))?;
         Tenant::parse(&text).ok_or_else(|| {
             bad("it is no tenant's: it has one line of `hanare-tenant`, a name and 64 hexadecimal digits, as `hanare tenant create` writes it")
         })

@@ -1,11 +1,12 @@
 //! The one error type of the pool: the event, its object, the limit, and the user's next step.
 
+mod afterwards;
+
 pub use crate::happened::Happened;
-use crate::id::{ClientId, Gid, NodeId, Rank};
+use crate::id::{ClientId, Gid, NodeId, Rank, is_tenant, who};
 pub use crate::malformed::Corrupt;
 use crate::size::{Size, Withheld};
 use crate::wire::versions::Versions;
-use crate::tenant::{is_tenant, who};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 

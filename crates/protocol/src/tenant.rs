@@ -12,24 +12,12 @@
 
 use crate::error::{Error, Result};
 use crate::id::User;
+pub use crate::id::{TENANT_NUMBERS, is_tenant, who};
 use crate::limits::{NAME_LEN_MAX, TENANT_NAME_LEN_MAX};
 use crate::name::check_name;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::ops::RangeInclusive;
 use subtle::ConstantTimeEq;
-
-/// Users' numbers that are tenants'.
-///
-/// Numbers from 2^31 on are no user's by the conventions of Linux systems: many programs take them for negative ones. The highest 2^20 are
-/// left alone, because 2^32 - 1 means nobody, and some systems use numbers just below it.
-/// **Source**: [systemd, "Users, Groups, UIDs and GIDs on systemd Systems", special ranges]
-pub const TENANT_NUMBERS: RangeInclusive<u32> = 0xFFE0_0000..=0xFFEF_FFFF;
-
-/// True for the number of a tenant, and of no real user.
-pub fn is_tenant(uid: u32) -> bool {
-    TENANT_NUMBERS.contains(&uid)
-}
 
 /// The space of names of a user: a tenant's own, or the one of all others.
 pub fn space(uid: u32) -> Option<u32> {
@@ -39,11 +27,6 @@ pub fn space(uid: u32) -> Option<u32> {
 /// A tenant as a user.
 pub fn user(number: u32) -> User {
     User { uid: number, gid: number }
-}
-
-/// A user in words.
-pub fn who(uid: u32) -> String {
-    if is_tenant(uid) { format!("tenant number {uid}") } else { format!("user {uid}") }
 }
 
 /// Refuses names that would garble a listing or a key's file, or that a cluster's labels cannot have.

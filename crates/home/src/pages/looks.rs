@@ -30,7 +30,7 @@ impl Past {
 }
 
 impl<M: PageMemory> Pages<M> {
-    /// Page counts of at most [`LOOK_COUNT_MAX`] regions that are shared or at home here, of those of which `tells` admits to tell.
+    /// Page counts of regions that are shared or at home here, as far as `tells` admits; at most [`LOOK_COUNT_MAX`].
     pub fn stats(&self, tells: impl Fn(Gid) -> bool) -> Vec<PageStat> {
         let mut stats: BTreeMap<Gid, PageStat> = BTreeMap::new();
         // A refused map may have used another name for the region.

@@ -9,6 +9,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, test_kill_process};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -114,6 +115,17 @@ impl Client {
 
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+/// Refusals of keys, each with its time and the key of its client: a wrong key costs who tries it a while.
+#[derive(Default)]
+pub(super) struct LateRefusals(pub VecDeque<(u64, u64, Error)>);
+
+impl LateRefusals {
+    /// When the first one is due.
+    pub fn due_ms(&self) -> Option<u64> {
+        self.0.front().map(|(due_ms, ..)| *due_ms)
     }
 }
 

@@ -184,6 +184,7 @@ impl ControlLoop {
     fn answer(&mut self, key: u64, request: Request, mut fds: Vec<OwnedFd>) -> Option<Reply> {
         let client = self.clients.get_mut(&key).expect("the caller looked");
         client.has_memory |= matches!(request, Request::Map { .. } | Request::Share { .. });
+        let user = client.user;
         match request {
             Request::Attach { versions, .. } | Request::AttachAs { versions, .. } if client.attached.is_none() => {
                 self.begin_attach(key, request, versions)
@@ -213,8 +214,7 @@ impl ControlLoop {
                 Some(plain(Ok(Answer::Ok)))
             }
             Request::Share { view, consistency } => {
-                let uid = client.user.uid;
-                self.ask_service(key, RegionRequest::Share { view: Box::new(view), consistency, uid })
+                self.ask_service(key, RegionRequest::Share { view: Box::new(view), consistency, uid: user.uid })
             }
             Request::Hold { gid, start, len, features } => match fds.pop() {
                 Some(fd) => {
@@ -225,10 +225,7 @@ impl ControlLoop {
                 None => Some(plain(Err(nonsense("a mapping without its descriptor")))),
             },
             Request::Link(door) => self.ask_for_links(key, door, fds.pop()),
-            Request::Own => {
-                let user = client.user;
-                Some(self.own_status(&user))
-            }
+            Request::Own => Some(self.own_status(&user)),
             Request::Unshare { gid } => self.ask_service(key, RegionRequest::Unshare { gid }),
             Request::Prove { hellos } => Some(plain(match Hellos::try_from(hellos.as_slice()) {
                 Ok(hellos) => {
@@ -237,10 +234,8 @@ impl ControlLoop {
                 Err(_) => Err(nonsense("hellos of another length")),
             })),
             // The answers name regions of all users, and tenants.
-            Request::Drain { .. } | Request::Rebalance(_) | Request::Keepers { .. } | Request::Tenants(_)
-                if !operates(&client.user) =>
-            {
-                Some(plain(Err(no_operator(&client.user))))
+            Request::Drain { .. } | Request::Rebalance(_) | Request::Keepers { .. } | Request::Tenants(_) if !operates(&user) => {
+                Some(plain(Err(no_operator(&user))))
             }
             Request::Reserve { .. } | Request::ProveTenant { .. } => Some(plain(Err(nonsense("what a node alone asks")))),
             other => {
@@ -256,7 +251,7 @@ impl ControlLoop {
     fn own_status(&self, user: &User) -> Reply {
         let away = || Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() };
         let status = self.member.own_status().map(|status| {
-            // How many regions others have is no business of a user's.
+            // Numbers of others' regions are no business of a user's.
             let regions = if operates(user) { status.regions } else { 0 };
             OwnStatus { keepers: self.keeper_status(&status), regions, ..status }
         });

@@ -5,7 +5,7 @@ mod links;
 mod watch;
 
 use super::acceptor::Acceptor;
-use super::client::{Client, DetachedClient};
+use super::client::{Client, DetachedClient, LateRefusals};
 use super::client_turns::ClientTurns;
 use super::coordination::{Coordination, CoordinatorAction};
 use super::descriptors;
@@ -13,7 +13,6 @@ use super::home::CoordinatorLink;
 use super::keeper_state::Reigns;
 use super::listener::UnixListener;
 use super::readying_extents::ReadyingExtents;
-use super::tenants::LateRefusals;
 use crate::data::Service;
 use crate::extents::Extents;
 use crate::key::KeyFile;

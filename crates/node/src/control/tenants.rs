@@ -8,18 +8,6 @@ use hanare_protocol::limits::TENANT_REFUSED_MS;
 use hanare_protocol::tenant::{TenantKey, is_tenant};
 use hanare_protocol::wire::control::{Answer, Request};
 use hanare_protocol::{Error, Result};
-use std::collections::VecDeque;
-
-/// Refusals of keys, each with its time and the key of its client: a wrong key costs who tries it a while.
-#[derive(Default)]
-pub(super) struct LateRefusals(VecDeque<(u64, u64, Error)>);
-
-impl LateRefusals {
-    /// When the first one is due.
-    pub fn due_ms(&self) -> Option<u64> {
-        self.0.front().map(|(due_ms, ..)| *due_ms)
-    }
-}
 
 impl ControlLoop {
     /// Has the coordinator look at a program's key. The program waits for its answer.

@@ -1,7 +1,7 @@
 //! Tenants: decides who is one, and which names stand in the pool for those that a user says.
 //!
-//! A request comes in and its answer goes out in the words of its user. [`Coordinator::inside`] and [`Coordinator::outside`] are the only
-//! places that put a tenant's name before a region's, and take it off. Between them all names are the pool's. Other users cannot say a name
+//! A request comes in and its answer goes out in the words of its user. [`Coordinator::inside`] alone puts a tenant's
+//! name before a region's, and [`Coordinator::outside`] takes it off. Between them all names are the pool's. Other users cannot say a name
 //! with a `/`, and numbers of regions of another space are unknown to them (`permission`).
 
 use super::asks::AskKey;

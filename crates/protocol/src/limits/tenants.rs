@@ -11,3 +11,6 @@ pub const TENANT_REFUSED_MS: u64 = 1000;
 
 /// Most regions that one request removes with their tenant.
 pub const TENANT_REMOVED_COUNT_MAX: usize = 1000;
+
+/// Most bytes of a tenant's file that are looked at.
+pub const TENANT_FILE_LEN_MAX: u64 = 4096;

@@ -4,8 +4,8 @@
 //! A node asks for more than it needs, and before it needs it, so that writers seldom wait. Where there is no quota nobody is asked.
 
 use super::home::NoSpill;
+use crate::id::is_tenant;
 use crate::limits::{QUEUE_SPILL_LEN, SPILL_AHEAD_LEN_MAX, SPILL_REFUSED_MS};
-use crate::tenant::is_tenant;
 use std::collections::BTreeMap;
 
 /// A question to the coordinator.
