@@ -58,11 +58,7 @@ pub unsafe extern "C" fn hanare_attach_to(address: *const c_char, pool: *mut *mu
 /// # Safety
 /// See the header.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn hanare_attach_as(
-    address: *const c_char,
-    tenant_file: *const c_char,
-    pool: *mut *mut CPool,
-) -> c_int {
+pub unsafe extern "C" fn hanare_attach_as(address: *const c_char, tenant_file: *const c_char, pool: *mut *mut CPool) -> c_int {
     code_of("hanare_attach_as", || {
         let into = place(pool, "pool")?;
         // SAFETY: the caller's strings.

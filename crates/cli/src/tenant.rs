@@ -145,7 +145,11 @@ fn give_key(tenant: &Tenant, file: Option<&Path>, wish: &TenantWish) -> Result<(
     if let Err(error) = std::fs::rename(&draft, file) {
         bail!("{}: {error}; the key is in {}", named(), draft.display());
     }
-    print::line(&format!("the key of tenant '{}' is in {}; name the file to its programs in HANARE_TENANT", tenant.name, file.display()));
+    print::line(&format!(
+        "the key of tenant '{}' is in {}; name the file to its programs in HANARE_TENANT",
+        tenant.name,
+        file.display()
+    ));
     Ok(())
 }
 

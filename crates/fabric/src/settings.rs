@@ -32,7 +32,11 @@ pub const SETTINGS: &[Setting] = &[
         "$XDG_RUNTIME_DIR/hanare/node.sock",
         "socket of this host's node: a path, or @name for an abstract one",
     ),
-    setting("HANARE_TENANT", "none", "file (mode 0600) with the tenant's name and key that a program attaches with, as `hanare tenant create` writes it"),
+    setting(
+        "HANARE_TENANT",
+        "none",
+        "file (mode 0600) with the tenant's name and key that a program attaches with, as `hanare tenant create` writes it",
+    ),
     setting("HANARE_RANK", "from the launcher, else 0", "this program's rank in its job"),
     setting("HANARE_RANKS", "from the launcher, else 1", "how many ranks the job has"),
     setting(

@@ -86,9 +86,9 @@ pub use hanare_protocol::wire::control::{
 pub use hanare_protocol::wire::look::{LockStat, ProgramStat, Seen};
 #[doc(inline)]
 pub use hanare_protocol::wire::rebalance::{ExtentMove, FailedMove, RebalanceStatus, RebalanceWish};
+pub use hanare_protocol::wire::sync::{Wait, Word};
 #[doc(inline)]
 pub use hanare_protocol::wire::tenant::{TenantStat, TenantWish};
-pub use hanare_protocol::wire::sync::{Wait, Word};
 #[doc(inline)]
 pub use hanare_protocol::{Error, Result};
 /// Traits of values that may lie in a region ([`Region::put_values`]), and their conversion to bytes for all other commands.

@@ -149,15 +149,22 @@ mod tests {
         drop(all.of(1000).watch(&Op::Get, CommandOrigin::OwnHost, 1));
         drop(all.of(tenant).watch(&Op::Get, CommandOrigin::OwnHost, 10));
         let bytes = |read: NodeCounts| read.commands.iter().map(|command| command.bytes).sum::<u64>();
-        assert_eq!([(0, true), (1000, true), (1000, false), (tenant, false)].map(|(uid, is)| bytes(all.read_by(uid, is))), [11, 11, 1, 0]);
+        assert_eq!(
+            [(0, true), (1000, true), (1000, false), (tenant, false)].map(|(uid, is)| bytes(all.read_by(uid, is))),
+            [11, 11, 1, 0]
+        );
     }
 
     #[test]
     fn an_append_to_a_queue_is_counted_as_one() {
         let counts = Arc::new(Counts::default());
         drop(counts.watch(&Op::Append { lane: 0 }, CommandOrigin::OwnHost, 64));
-        let counted: Vec<String> =
-            Counts::read(&[&counts]).commands.into_iter().filter(|command| command.count > 0).map(|command| command.kind).collect();
+        let counted: Vec<String> = Counts::read(&[&counts])
+            .commands
+            .into_iter()
+            .filter(|command| command.count > 0)
+            .map(|command| command.kind)
+            .collect();
         assert_eq!(counted, ["append"]);
     }
 }

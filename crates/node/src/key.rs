@@ -5,8 +5,8 @@
 //! and goes through Argon2id, so that a greeting seen on the wire is of little help to who guesses.
 
 use argon2::{Algorithm, Argon2, Params};
-use hanare_fabric::{regular_file, settings};
 use hanare_fabric::tcp::PoolKeys;
+use hanare_fabric::{regular_file, settings};
 use hanare_protocol::limits::KEY_COUNT_MAX;
 use hanare_protocol::{Error, Result};
 use std::fs::{File, OpenOptions, Permissions};

@@ -475,7 +475,9 @@ pub enum Error {
         tenant: String,
     },
     /// The program's tenant is removed from the pool. Since version 28.
-    #[error("this program's tenant (number {number}) was removed from the pool: end the program, or start it with another HANARE_TENANT")]
+    #[error(
+        "this program's tenant (number {number}) was removed from the pool: end the program, or start it with another HANARE_TENANT"
+    )]
     TenantGone {
         /// The tenant's number as a user.
         number: u32,

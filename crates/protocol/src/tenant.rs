@@ -52,7 +52,10 @@ pub fn full_name(tenant: &str, name: &str) -> Result<String> {
     match full.len() > NAME_LEN_MAX {
         true => Err(Error::BadName {
             name: name.to_owned(),
-            reason: format!("with the tenant's name '{tenant}' before it it has {} bytes, at most {NAME_LEN_MAX} are allowed", full.len()),
+            reason: format!(
+                "with the tenant's name '{tenant}' before it it has {} bytes, at most {NAME_LEN_MAX} are allowed",
+                full.len()
+            ),
         }),
         false => Ok(full),
     }

@@ -15,7 +15,9 @@ fn a_program_is_of_the_tenant_whose_file_it_names() {
         .map(|name| {
             let tenant = Tenant::draw(name).unwrap();
             if name == "one" {
-                operator.change_tenant(&TenantWish::Create { name: name.to_owned(), hash: hash(&tenant.key), quota: None }).unwrap();
+                operator
+                    .change_tenant(&TenantWish::Create { name: name.to_owned(), hash: hash(&tenant.key), quota: None })
+                    .unwrap();
             }
             let file = stage::folder().join(format!("{name}.key"));
             std::fs::write(&file, tenant.text()).unwrap();

@@ -14,7 +14,8 @@ fn an_operator_makes_a_tenant_and_its_services_use_it() {
     let file = folder.path().join("team.key");
     let path = file.to_str().unwrap();
     let say = |words: &[&str]| -> Ended { run(command(words).env("HANARE_NODE", &nodes.nodes[0].socket)) };
-    let as_team = |words: &[&str]| -> Ended { run(command(words).env("HANARE_NODE", &nodes.nodes[0].socket).env("HANARE_TENANT", &file)) };
+    let as_team =
+        |words: &[&str]| -> Ended { run(command(words).env("HANARE_NODE", &nodes.nodes[0].socket).env("HANARE_TENANT", &file)) };
 
     assert!(say(&["tenant", "ls"]).done().contains("hanare tenant create NAME"));
     let told = say(&["tenant", "create", "team", "--quota", "1M", "--key-file", path]).done();

@@ -4,9 +4,7 @@ use crate::apart::{Apart, until};
 use crate::intruder::Intruder;
 use crate::support::TestPool;
 use hanare::tenant_file::{Tenant, TenantFile, hash};
-use hanare::{
-    Consistency, CreateOptions, Error, Overflow, Pool, QueueForm, Rights, TenantWish, Trust, Unit,
-};
+use hanare::{Consistency, CreateOptions, Error, Overflow, Pool, QueueForm, Rights, TenantWish, Trust, Unit};
 use hanare_protocol::id::{Gid, User};
 use hanare_protocol::tenant::{KeyHash, TENANT_NUMBERS, TenantKey, is_tenant};
 use hanare_protocol::wire::control::{Answer, Request, Which};
@@ -144,8 +142,7 @@ fn a_mapping_of_a_tenant_on_two_hosts_is_as_any_other() {
 fn nobody_else_is_told_what_a_tenant_has() {
     let (pool, keys) = (TestPool::start(1, 64 << 20), Keys::new());
     let operator = pool.client(0);
-    let [one, two] =
-        ["one", "two"].map(|name| attach(pool.nodes[0].socket(), &keys.make(&operator, name, None)).unwrap());
+    let [one, two] = ["one", "two"].map(|name| attach(pool.nodes[0].socket(), &keys.make(&operator, name, None)).unwrap());
     let region = one.create("secret", LEN, &open_to_all()).unwrap();
     let mapping = region.map(Consistency::Coherent).unwrap();
     mapping.write(0, b"one").unwrap();
@@ -159,7 +156,8 @@ fn nobody_else_is_told_what_a_tenant_has() {
             assert_eq!(stranger.open(name).unwrap_err(), Error::UnknownRegion { name: name.to_owned() });
         }
         // The name in the pool, and one that is not there: the same words.
-        let words = ["one/secret", "one/no such"].map(|name| stranger.open(name).unwrap_err().to_string().replace("secret", "no such"));
+        let words =
+            ["one/secret", "one/no such"].map(|name| stranger.open(name).unwrap_err().to_string().replace("secret", "no such"));
         assert!(words[0] == words[1] && words[0].contains("'/' is not allowed"), "{words:?}");
         let none = Gid(region.gid().0 + 1000);
         for gid in [region.gid(), none] {
@@ -184,8 +182,8 @@ fn nobody_else_is_told_what_a_tenant_has() {
 fn a_full_quota_is_the_tenant_s_own_and_says_so() {
     let (pool, keys) = (TestPool::start(1, 64 << 20), Keys::new());
     let operator = pool.client(0);
-    let [one, two] =
-        [("one", Some(2 * LEN)), ("two", None)].map(|(name, quota)| attach(pool.nodes[0].socket(), &keys.make(&operator, name, quota)).unwrap());
+    let [one, two] = [("one", Some(2 * LEN)), ("two", None)]
+        .map(|(name, quota)| attach(pool.nodes[0].socket(), &keys.make(&operator, name, quota)).unwrap());
     one.create("a", LEN, &CreateOptions::default()).unwrap();
     let refused = one.create("b", 2 * LEN, &CreateOptions::default()).unwrap_err();
     assert!(matches!(refused, Error::QuotaExceeded { used: LEN, limit, .. } if limit == 2 * LEN), "{refused}");
@@ -262,7 +260,8 @@ fn nobody_says_that_it_is_a_tenant_to_another_node() {
     let file = keys.make(&pool.client(0), "one", None);
     let one = attach(pool.nodes[0].socket(), &file).unwrap();
     let mut user = Intruder::attach(pool.nodes[0].socket());
-    let Ok(Answer::Attached(attached)) = Intruder::connect(pool.nodes[0].socket()).ask(&Request::Attach { versions: Versions::BUILD, job: None })
+    let Ok(Answer::Attached(attached)) =
+        Intruder::connect(pool.nodes[0].socket()).ask(&Request::Attach { versions: Versions::BUILD, job: None })
     else {
         panic!("a user attaches")
     };

@@ -73,7 +73,11 @@ impl ControlLoop {
         match Client::new(socket, id) {
             Ok(client) if is_tenant(client.user.uid) => {
                 let uid = client.user.uid;
-                tracing::warn!("user {uid} is refused: numbers of users from {} to {} are tenants'", TENANT_NUMBERS.start(), TENANT_NUMBERS.end());
+                tracing::warn!(
+                    "user {uid} is refused: numbers of users from {} to {} are tenants'",
+                    TENANT_NUMBERS.start(),
+                    TENANT_NUMBERS.end()
+                );
             }
             Ok(client) if *self.users.get(&client.user.uid).unwrap_or(&0) >= self.user_clients_max => {
                 tracing::warn!(

@@ -11,7 +11,12 @@ use hanare_protocol::{Error, Result};
 
 impl ControlLoop {
     /// Has the coordinator look at a program's key. The program waits for its answer.
-    pub(super) fn prove_tenant(&mut self, key: u64, job: Option<JobRank>, (tenant, secret): (String, TenantKey)) -> Option<Reply> {
+    pub(super) fn prove_tenant(
+        &mut self,
+        key: u64,
+        job: Option<JobRank>,
+        (tenant, secret): (String, TenantKey),
+    ) -> Option<Reply> {
         let client = self.clients.get_mut(&key).expect("the caller looked");
         client.proves = Some(job);
         let (user, id, hash) = (client.asker(), client.id, tenant_file::hash(&secret));

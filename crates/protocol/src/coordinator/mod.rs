@@ -56,8 +56,8 @@ mod roster;
 mod settings;
 mod shortage;
 mod spills;
-mod versions;
 mod tenants;
+mod versions;
 
 pub use asks::AskKey;
 pub use commit::{BatchNumber, Commits, WaitingOutputs};

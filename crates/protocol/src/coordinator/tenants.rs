@@ -79,7 +79,9 @@ impl Coordinator {
         match space(user.user.uid) {
             Some(number) => of(number),
             None if user.user.uid == 0 => self.ledger.regions.len() as u64,
-            None => self.ledger.tenants.keys().map(|number| of(*number)).fold(self.ledger.regions.len() as u64, u64::saturating_sub),
+            None => {
+                self.ledger.tenants.keys().map(|number| of(*number)).fold(self.ledger.regions.len() as u64, u64::saturating_sub)
+            }
         }
     }
 

@@ -22,8 +22,8 @@ use crate::wire::greeting::Sealing;
 use crate::wire::link::LinkSocket;
 pub use crate::wire::rebalance::WhyStays;
 use crate::wire::rebalance::{RebalanceStatus, RebalanceWish};
-use crate::wire::versions::{OLDEST, Versions};
 pub use crate::wire::tenant::{TenantStat, TenantWish};
+use crate::wire::versions::{OLDEST, Versions};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet};
 

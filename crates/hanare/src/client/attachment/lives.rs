@@ -88,11 +88,7 @@ impl Lives {
 }
 
 impl Life {
-    fn begin(
-        (address, job, tenant): (&str, Option<JobRank>, Option<&TenantFile>),
-        bound: Duration,
-        number: u64,
-    ) -> Result<Life> {
+    fn begin((address, job, tenant): (&str, Option<JobRank>, Option<&TenantFile>), bound: Duration, number: u64) -> Result<Life> {
         let (session, attached, fds) = NodeSession::attach(address, job, tenant, bound)?;
         let [memory, bell, thread_slots]: [OwnedFd; 3] = fds.try_into().map_err(|fds: Vec<OwnedFd>| Error::Garbage {
             peer: attached.node.to_string(),

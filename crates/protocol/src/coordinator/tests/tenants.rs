@@ -98,7 +98,8 @@ fn nobody_else_says_a_tenant_s_name_or_learns_that_it_is_there() {
             |name| Request::Alter { name, changes: Changes::default() },
         ] {
             let (there, not_there) = (pool.call(0, user, asked("one/a".into())), pool.call(0, user, asked("one/b".into())));
-            let (Err(Error::BadName { reason: one, .. }), Err(Error::BadName { reason: other, .. })) = (&there, &not_there) else {
+            let (Err(Error::BadName { reason: one, .. }), Err(Error::BadName { reason: other, .. })) = (&there, &not_there)
+            else {
                 panic!("{there:?} {not_there:?}")
             };
             assert_eq!(one, other);
