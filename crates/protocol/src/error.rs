@@ -1,12 +1,14 @@
 //! The one error type of the pool: the event, its object, the limit, and the user's next step.
 
 mod afterwards;
+mod phrases;
 
 pub use crate::happened::Happened;
-use crate::id::{ClientId, Gid, NodeId, Rank, is_tenant, who};
+use crate::id::{ClientId, Gid, NodeId, Rank, who};
 pub use crate::malformed::Corrupt;
 use crate::size::{Size, Withheld};
 use crate::wire::versions::Versions;
+use phrases::{bad_group, quota_of};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -482,19 +484,6 @@ pub enum Error {
         /// The tenant's number as a user.
         number: u32,
     },
-}
-
-/// The setting of a user's quota.
-fn quota_of(uid: u32) -> &'static str {
-    if is_tenant(uid) { "one (`hanare tenant set NAME quota=`)" } else { "HANARE_QUOTA" }
-}
-
-/// The beginning of a group's refusal: of a number of parties, or of a call.
-fn bad_group(name: &str, asked: u32, parties: u32) -> String {
-    match asked == parties {
-        true => format!("group '{name}' cannot be used so"),
-        false => format!("group '{name}' has {parties} parties, and {asked} were asked for"),
-    }
 }
 
 #[cfg(test)]

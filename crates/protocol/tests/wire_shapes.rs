@@ -23,6 +23,7 @@ use hanare_protocol::wire::look::{Look, Seen};
 use hanare_protocol::wire::queue::{QueueChange, QueueRequest};
 use hanare_protocol::wire::rebalance::{RebalanceWish, WhyStays};
 use hanare_protocol::wire::sync::{Party, SyncAddress, SyncAnswer, SyncRequest, Wait, Word};
+use hanare_protocol::wire::tenant::TenantWish;
 use hanare_protocol::wire::versions::{NEWEST, OLDEST};
 use serde_reflection::{ContainerFormat, Registry, Samples, Tracer, TracerConfig};
 use std::path::PathBuf;
@@ -55,6 +56,7 @@ fn today() -> Registry {
                 Request,
                 Rights,
                 Sealing,
+                TenantWish,
                 Which,
                 WhyStays,
             ],
@@ -76,6 +78,7 @@ fn today() -> Registry {
                 Recalled,
                 Request,
                 Rights,
+                TenantWish,
                 Which,
                 Result<Vec<ReportedExtent>, Error>,
             ],

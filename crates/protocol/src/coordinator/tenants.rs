@@ -1,8 +1,8 @@
 //! Tenants: decides who is one, and which names stand in the pool for those that a user says.
 //!
-//! A request comes in and its answer goes out in the words of its user. [`Coordinator::inside`] alone puts a tenant's
-//! name before a region's, and [`Coordinator::outside`] takes it off. Between them all names are the pool's. Other users cannot say a name
-//! with a `/`, and numbers of regions of another space are unknown to them (`permission`).
+//! Requests come in, and answers go out, in the words of their user. [`Coordinator::inside`] alone puts a tenant's name before a region's.
+//! [`Coordinator::outside`] takes it off. Between both all names are the pool's. Other users cannot say a name with a `/`. Numbers of
+//! regions of another space are unknown to them (`permission`).
 
 use super::asks::AskKey;
 use super::records::{Record, RegionRecord, TenantRecord};

@@ -1,4 +1,4 @@
-//! What a failed call has done, and if it may be repeated.
+//! The effect of a failed call, and if the call may be repeated.
 
 use super::{Error, Happened};
 
