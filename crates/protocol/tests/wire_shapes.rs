@@ -136,7 +136,9 @@ fn read(version: u32) -> Registry {
     let path = file(version);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let line = |line: &str| {
-        let (name, format) = line.split_once(' ').expect("a name and a shape");
+        // Names of parts have spaces, too.
+        let (name, format) = line.split_at(line.find(['{', '"']).expect("a name and a shape"));
+        let name = name.trim_end();
         (name.to_owned(), serde_json::from_str(format).expect("a shape"))
     };
     text.lines().map(line).collect()
