@@ -19,7 +19,7 @@ use std::fmt;
 pub const OLDEST: u32 = 27;
 
 /// The newest version that this build speaks: what it can do with a build like itself.
-pub const NEWEST: u32 = 27;
+pub const NEWEST: u32 = 28;
 
 /// The versions that one side speaks: all from the oldest to the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
