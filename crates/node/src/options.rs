@@ -7,8 +7,8 @@ use hanare_memory::file::Huge;
 use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::wire::versions::Versions;
 use hanare_protocol::{Error, Result};
-use std::num::NonZero;
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
 
 /// Users besides the node's that may connect to its socket file. A region's mode says what each may do with it.

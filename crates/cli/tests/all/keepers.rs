@@ -28,6 +28,12 @@ pub struct Node {
     process: Option<Child>,
 }
 
+impl Node {
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+}
+
 pub struct Keepers {
     state: tempfile::TempDir,
     pub nodes: Vec<Node>,

@@ -152,6 +152,10 @@ fn a_pool_is_brought_up_to_date_node_by_node_while_programs_use_it() {
         }
         let stopper = crate::keepers::Stopper(&stop);
         for at in 0..3 {
+            // What is new waits until all know it.
+            let node = &keepers.nodes[(at + 2) % 3];
+            let early = run(Build::Today.command(&["tenant", "create", "team"]).env("HANARE_NODE", &node.socket));
+            early.refused(&[&format!("speaks wire version {OLDEST}"), "bring it up to date first"]);
             rests[at].store(true, Ordering::Release);
             std::thread::sleep(std::time::Duration::from_millis(200));
             keepers.upgrade(at);
@@ -169,4 +173,11 @@ fn a_pool_is_brought_up_to_date_node_by_node_while_programs_use_it() {
         assert_eq!(add(&region, at as u64 * 8, 0), count.load(Ordering::Acquire), "program {at}");
     }
     assert!(pool.status().unwrap().nodes.iter().all(|node| node.memory.versions.newest == NEWEST));
+    // Once it is used, a node that does not know it is refused.
+    let socket = &keepers.nodes[0].socket;
+    run(Build::Today.command(&["tenant", "create", "team"]).env("HANARE_NODE", socket)).done();
+    let words = ["node", "--memory", "1M", "--listen", "127.0.0.1:0", "--name", "late", "--join", keepers.nodes[0].address()];
+    let mut late = Build::Last.command(&words);
+    late.env("HANARE_KEY", pool::key()).env("HANARE_NODE", format!("{socket}-late"));
+    run(&mut late).refused(&["this node", &format!("speaks wire version {OLDEST}")]);
 }

@@ -364,8 +364,8 @@ impl Keepers {
         KeeperHello { address: self.address.clone(), disk: own, list }
     }
 
-    /// True if the build at the other end can read all records of the log. Records that it cannot read are written only where all keepers can, so
-    /// it was away, or is older than it was.
+    /// True if the build at the other end can read all records of the log. New ones are written where all keepers can read them, so one that
+    /// cannot is older than it was.
     fn can_read(&self, greeted: &Greeted) -> bool {
         let needs = self.engine.lock().records().iter().map(Record::since).max().unwrap_or(OLDEST);
         let can_read = greeted.spoken >= needs;

@@ -235,7 +235,7 @@ pub(crate) struct Cluster {
     pub locks: LockPrograms,
     /// True if the last event was one of locks.
     is_of_locks: bool,
-    /// Of hosts that run short of memory, in runs with some.
+    /// Dice of hosts that run short of memory, in runs with some.
     shortages: Option<Dice>,
     /// Copies that are made, where a defect wants to know.
     making: BTreeSet<(ProcessLife, ProcessLife, CopiedExtent)>,

@@ -1,23 +1,23 @@
 //! Hosts that run short of memory, so that half of what their nodes hold leaves, and that have enough again.
 //!
-//! They have dice of their own, and runs with other defects have none: so the seeds that find those stay what they were.
+//! Shortages have dice of their own, and runs with other defects have none. So the seeds that find those stay what they were.
 
 use super::process::Process;
 use super::{Cluster, Defect, Event, Terms};
+use crate::Plan;
 use crate::check::{Check, check};
 use crate::dice::Dice;
-use crate::Plan;
 use hanare_protocol::coordinator::RegionRecord;
 use hanare_protocol::id::NodeId;
 
-/// What happens to a host.
+/// An event of a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ShortageEvent {
-    /// The next one runs short.
+    /// The next host runs short.
     Next,
-    /// This one does, for good.
+    /// The host runs short, for good.
     Begins { node: usize },
-    /// This one has memory enough again.
+    /// The host has memory enough again.
     Ends { node: usize },
 }
 
@@ -63,7 +63,7 @@ impl Cluster {
         self.at(5_000, Event::Shortage(ShortageEvent::Begins { node: short }));
     }
 
-    /// What a node holds beyond what it lends has left, where another node could get it.
+    /// Bytes that a node holds beyond those it lends have left, where another node could get them.
     pub(super) fn judge_shortage(&self, process: &Process) -> Check {
         let (overhang, id) = (process.lender.overhang(), process.member.identity().map(|(id, _)| id));
         let (Some(id), Some(home)) = (id.filter(|_| overhang > 0), self.home()) else { return Ok(()) };
