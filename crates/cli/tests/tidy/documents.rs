@@ -38,6 +38,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/operating.md",
     "docs/performance.md",
     "docs/python.md",
+    "docs/memory.md",
     "docs/messages.md",
     "docs/modes.md",
     "docs/porting.md",
