@@ -52,7 +52,7 @@ pub struct About<'a> {
 
 /// Prints all about one region.
 pub fn describe(about: &About<'_>, as_json: bool) -> Result<()> {
-    let About { region, pages, runs, queues, memory } = about;
+    let About { region, pages, runs, queues, memory } = *about;
     if as_json {
         let mut value = value(region);
         value["pages"] = pages.map_or(Value::Null, page_value);
@@ -85,7 +85,7 @@ pub fn describe(about: &About<'_>, as_json: bool) -> Result<()> {
     if let Some(queues) = queues {
         print::line(&format!("{:<6} {}", "queues", queue_form::in_words(queues)));
     }
-    for told in *memory {
+    for told in memory {
         print::line(&format!("{:<6} {}: {}", "memory", told.node, told.in_words()));
     }
     for text in pages.into_iter().flat_map(page_lines).chain(runs.iter().map(look::in_words)) {

@@ -10,7 +10,6 @@
 //! | `FALLOC_FL_PUNCH_HOLE` | tmpfs |
 //! | zeros through a mapping | devices, other file systems |
 
-use crate::file::system;
 use crate::mapping::Mapping;
 use hanare_protocol::id::Rights;
 use hanare_protocol::size::Size;
@@ -74,8 +73,6 @@ pub struct DaxFile {
     kind: BackingKind,
     /// Every range is a multiple of it.
     grain: u64,
-    /// Bytes that are lent.
-    len: u64,
     /// The NUMA node of all of it, where the kernel tells.
     numa: Option<u32>,
     /// Free ranges by their first byte: their ends. All are zero, and none touches another.
@@ -108,7 +105,7 @@ impl DaxFile {
             Some(device) => (BackingKind::DaxDevice, device.numa),
             None => kind_of(&file),
         };
-        let dax = DaxFile { file, kind, grain, len, numa, free: Mutex::default() };
+        let dax = DaxFile { file, kind, grain, numa, free: Mutex::default() };
         dax.wipe(0..len).map_err(|errno| refused(format!("it cannot be wiped: {errno}")))?;
         dax.lock().insert(0, len);
         Ok(dax)
@@ -129,9 +126,9 @@ impl DaxFile {
         self.numa
     }
 
-    /// True if the bytes are read from a disk where they are not in memory.
-    pub fn is_on_disk(&self) -> bool {
-        self.kind == BackingKind::DiskFile
+    /// True if its bytes are in no page of the kernel's, which has none to tell of.
+    pub fn is_without_pages(&self) -> bool {
+        matches!(self.kind, BackingKind::DaxDevice | BackingKind::DaxFile)
     }
 
     /// Takes zero bytes, in as few ranges as there can be: the smallest range that is long enough, else the longest ones.

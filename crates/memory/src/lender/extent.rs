@@ -107,9 +107,10 @@ impl Extent {
 
     /// Looks where its bytes lie, at `page_count_max` pages at most. They are not taken out of mappings meanwhile.
     pub fn residence(&self, page_count_max: usize) -> Residence {
-        if let Some(numa) = self.stock.supply.dax().and_then(|dax| dax.numa()) {
-            // The kernel tells no node for pages of devices, and one for the device.
-            return Residence { len: self.len, numa: [(numa, self.len)].into(), ..Residence::default() };
+        if let Some(dax) = self.stock.supply.dax().filter(|dax| dax.is_without_pages()) {
+            // The kernel tells no node for pages of devices, and perhaps one for the device.
+            let numa = dax.numa().map(|numa| (numa, self.len)).into_iter().collect();
+            return Residence { len: self.len, numa, ..Residence::default() };
         }
         // SAFETY: the extent is borrowed to the end, so it is neither freed nor moved to a file of its own.
         unsafe { residence::of(self.window(), page_count_max) }

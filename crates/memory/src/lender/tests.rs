@@ -411,7 +411,10 @@ fn a_file_is_lent_to_its_last_byte_whatever_was_freed_before() {
     let mut extents: Vec<_> = (0..16).map(|_| lender.make(SLAB).unwrap()).collect();
     assert!(matches!(lender.make(1), Err(Error::PoolFull { free: 0, .. })));
     let mut keep = false;
-    extents.retain(|_| std::mem::replace(&mut keep, !keep));
+    extents.retain(|_| {
+        keep = !keep;
+        keep
+    });
     let rest = lender.make(7 * SLAB + SLAB / 2).unwrap();
     fill(&rest, 3);
     assert!(bytes(&rest).iter().all(|byte| *byte == 3));
