@@ -55,12 +55,13 @@ quick:
 wheel:
 	scripts/python.sh wheel
 
-## nightly  what takes hours: sanitizers, the oldest Rust, fuzz targets (60 s each), commands and copies under faults (MINUTES=5 each), long explorations, every step of a fault, the simulator, predictions
+## nightly  what takes hours: sanitizers, the oldest Rust, fuzz targets (60 s each), commands and copies under faults (MINUTES=5 each), the release before beside today's, long explorations, every step of a fault, the simulator, predictions
 nightly: build models check deny sanitize oldest
 	FUZZ_SECONDS=60 $(CARGO) test -p hanare-protocol -p hanare-memory -p hanare-ring -p hanare-fabric -p hanare -p hanare-dict -p hanare-disk -p hanare-model --lib fuzz:: -- --nocapture --test-threads 1
 	FUZZ_SECONDS=60 $(CARGO) test -p hanare-cli --bin hanare fuzz:: -- --nocapture --test-threads 1
 	CHECKER_MINUTES=$(or $(MINUTES),5) $(CARGO) test -p hanare --test late_commands checker -- --ignored --nocapture
 	JUDGE_MINUTES=$(or $(MINUTES),5) $(CARGO) test -p hanare --test judged_copies for_long -- --ignored --nocapture
+	HANARE_TEST_LAST=$$(scripts/last-release.sh) && export HANARE_TEST_LAST && $(CARGO) test -p hanare-cli --test all side_by_side
 	$(CARGO) test --release -p hanare-protocol --lib page::explore::long -- --ignored --nocapture
 	$(CARGO) test --release -p hanare-sim --lib page::tests::many -- --ignored
 	$(CARGO) test -p hanare-cli --test fault_matrix every_cell -- --ignored

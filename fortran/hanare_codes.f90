@@ -56,6 +56,7 @@ module hanare_codes
     integer(c_int), parameter :: HANARE_ERR_WRITER_GONE = -49 ! a writer died
     integer(c_int), parameter :: HANARE_ERR_READER_GONE = -50 ! the reader died while this writer waits for room
     integer(c_int), parameter :: HANARE_ERR_NOT_TRUSTED = -51 ! a user made the region that this program does not trust
+    integer(c_int), parameter :: HANARE_ERR_TOO_OLD = -52 ! a node of the pool is of an older build that does not know the request
 
     ! Rights of hanare_open.
     integer(c_int), parameter :: HANARE_MOST = 0 ! the most that the user may do

@@ -99,6 +99,7 @@ extern "C" {
 #define HANARE_ERR_WRITER_GONE (-49)      /* a writer died; all that it had committed was read */
 #define HANARE_ERR_READER_GONE (-50)      /* the reader died while this writer waits for room */
 #define HANARE_ERR_NOT_TRUSTED (-51)      /* a user made the region that this program does not trust: see hanare_trusting */
+#define HANARE_ERR_TOO_OLD (-52)          /* a node of the pool is of an older build that does not know the request */
 
 /* The message of the calling thread's last failed call, beginning with the name of that call.
  *

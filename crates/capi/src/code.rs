@@ -68,13 +68,14 @@ pub fn of(error: &Error) -> c_int {
         Error::WriterGone { .. } => -49,
         Error::ReaderGone { .. } => -50,
         Error::NotTrusted { .. } => -51,
+        Error::TooOld { .. } => -52,
         _ => OTHER,
     }
 }
 
 /// Names of the codes and what they mean, as the header has them: that of code `-n` at place `n - 1`.
 #[rustfmt::skip]
-const ENTRIES: [(&CStr, &CStr); 51] = [
+const ENTRIES: [(&CStr, &CStr); 52] = [
     (c"HANARE_ERR_UNKNOWN_REGION", c"no region of that name"),
     (c"HANARE_ERR_NAME_TAKEN", c"a region of that name exists"),
     (c"HANARE_ERR_BAD_NAME", c"the name is empty, too long, or holds a byte that a file name cannot"),
@@ -126,6 +127,7 @@ const ENTRIES: [(&CStr, &CStr); 51] = [
     (c"HANARE_ERR_WRITER_GONE", c"a writer died; all that it had committed was read"),
     (c"HANARE_ERR_READER_GONE", c"the reader died while this writer waits for room"),
     (c"HANARE_ERR_NOT_TRUSTED", c"a user made the region that this program does not trust: see hanare_trusting"),
+    (c"HANARE_ERR_TOO_OLD", c"a node of the pool is of an older build that does not know the request"),
 ];
 
 /// The name of a code and what it means; every number from 0 on is success. `None` for what is no code.
@@ -154,6 +156,7 @@ pub fn happened(code: c_int) -> Happened {
 mod tests {
     use super::*;
     use hanare_protocol::id::{ClientId, Gid, NodeId, Rank};
+    use hanare_protocol::wire::versions::Versions;
 
     /// An error of every kind, beside the name of its code in the header.
     fn kinds() -> Vec<(&'static str, Error)> {
@@ -177,7 +180,7 @@ mod tests {
             ("NO_COORDINATOR", Error::NoCoordinator { reason: s() }),
             ("TIMEOUT", Error::Timeout { peer: s(), what: s(), after_ms: 0 }),
             ("RANK_GONE", Error::RankGone { rank: Rank(0), reason: s() }),
-            ("VERSION_MISMATCH", Error::VersionMismatch { peer: s(), ours: 0, theirs: 0 }),
+            ("VERSION_MISMATCH", Error::VersionMismatch { peer: s(), ours: Versions::BUILD, theirs: Versions::BUILD }),
             ("KEY_REFUSED", Error::KeyRefused { peer: s() }),
             ("GARBAGE", Error::Garbage { peer: s(), reason: s() }),
             ("BAD_USE", Error::BadUse { region: s(), reason: s() }),
@@ -206,6 +209,7 @@ mod tests {
             ("WRITER_GONE", Error::WriterGone { queue: s(), lane: 0 }),
             ("READER_GONE", Error::ReaderGone { queue: s() }),
             ("NOT_TRUSTED", Error::NotTrusted { region: s(), owner: 0, uid: 0 }),
+            ("TOO_OLD", Error::TooOld { peer: s(), speaks: 0, needs: 0 }),
         ]
     }
 

@@ -1,5 +1,7 @@
 //! `hanare doctor`: tries what this machine and its node do, and says what to type where something is wrong.
 
+mod upgrade;
+
 use crate::info::{Finding, kernel};
 use crate::print;
 use crate::size;
@@ -7,7 +9,6 @@ use anyhow::Result;
 use hanare::Pool;
 use hanare::fabrics::FABRICS;
 use hanare_protocol::Error;
-use hanare_protocol::wire::VERSION;
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
 use std::fs::{read_dir, read_to_string};
@@ -120,22 +121,26 @@ fn pool() -> Vec<Finding> {
         Finding::new("setting", false, format!("{name} is none: {meant}")).remedy(&format!("unset {name}"))
     });
     let mut findings: Vec<_> = unknown.chain(key()).collect();
-    let (status, version) = match Pool::attach_alone().and_then(|pool| pool.status()) {
-        Ok(status) => (status, VERSION),
+    let asked = Pool::attach_alone().and_then(|pool| pool.status().map(|status| (pool, status)));
+    let (pool, status) = match asked {
+        Ok(asked) => asked,
         Err(error @ Error::NoNode { .. }) => {
             findings.push(Finding::new("node", false, error.to_string()).remedy("hanare node --memory 1GiB &"));
             return findings;
         }
         Err(error) => {
             let is_old = matches!(error, Error::VersionMismatch { .. });
-            let remedy = if is_old { "install the same build everywhere, and start the node again" } else { "hanare status" };
+            let remedy = if is_old {
+                "install a build that is at most one release away, and start the node again"
+            } else {
+                "hanare status"
+            };
             findings.push(Finding::needed("node", error.to_string()).remedy(remedy));
             return findings;
         }
     };
-    // A node of another version is refused when it joins, and a client when it attaches.
     let members = status.nodes.iter().filter(|node| node.alive).count();
-    findings.push(Finding::new("node", true, format!("answers; {members} in the pool, all of wire version {version}")));
+    findings.push(Finding::new("node", true, format!("answers; {members} in the pool")));
     for node in &status.nodes {
         let (name, memory) = (format!("node {} ({})", node.node.0, node.name), node.memory);
         let free = memory.lent.saturating_sub(memory.used);
@@ -157,6 +162,7 @@ fn pool() -> Vec<Finding> {
             }
         }
     }
+    findings.extend(upgrade::findings(&pool, &status));
     findings
 }
 

@@ -110,10 +110,11 @@ fn row(node: &NodeStatus) -> Vec<String> {
         size::show(node.memory.used),
         size::show(node.memory.page),
         node.memory.clients.to_string(),
+        if node.alive { node.memory.versions.newest.to_string() } else { "?".to_owned() },
     ]
 }
 
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 10] = [
     Column::Number("NODE"),
     Column::Text("NAME"),
     Column::Text("ADDRESS"),
@@ -123,6 +124,7 @@ const COLUMNS: [Column; 9] = [
     Column::Number("USED"),
     Column::Number("PAGE"),
     Column::Number("CLIENTS"),
+    Column::Number("WIRE"),
 ];
 
 fn show_nodes(rows: impl Iterator<Item = Vec<String>>) {
@@ -164,5 +166,6 @@ fn node_value(node: &NodeStatus) -> Value {
         "given_back": node.memory.given_back, "leaving": node.leaving,
         "stays": node.stays.iter().map(drain::staying_value).collect::<Vec<_>>(), "populated": node.memory.populated, "used": node.memory.used,
         "page": node.memory.page, "clients": node.memory.clients, "plain": node.memory.is_plain,
+        "wire": node.alive.then_some(node.memory.versions.newest),
     })
 }

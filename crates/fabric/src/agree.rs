@@ -115,7 +115,7 @@ fn offered(choice: Choice, is_sealed: bool) -> Offer {
 /// **Errors**: [`Error::BadSetting`], on both sides, where their settings cannot both be met. [`Error::NoNode`] where the other side
 /// goes; [`Error::Garbage`], [`Error::Timeout`]; [`Error::System`] where the fabric fails.
 pub fn agree(greeted: Greeted, choice: Choice, deadline: Instant) -> Result<Agreed> {
-    let Greeted { link, hello } = greeted;
+    let Greeted { link, hello, .. } = greeted;
     let (mut channel, peer) = link.into_stream();
     let ours = offered(choice, channel.is_sealed());
     let theirs = exchange(&ours, &mut channel, &peer, deadline)?;

@@ -3,6 +3,7 @@
 use crate::agree::Choice;
 use hanare_memory::KeepFree;
 use hanare_memory::uffd::Features;
+use hanare_protocol::wire::versions::Versions;
 use hanare_protocol::{Error, Result, limits, size};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,11 @@ pub const SETTINGS: &[Setting] = &[
     setting("HANARE_MAIN_MEMORY", "set by `hanare run --main-memory`", "where programs reach the keeper of their large memory"),
     setting("HANARE_ANSWER_MS", "10000", "how long a peer's answer is waited for, in milliseconds"),
     setting("HANARE_FAULT_LANES", "4", "threads of a process that may fetch pages of one mapping at a time, 1 to 64"),
+    setting(
+        "HANARE_WIRE",
+        "the newest of this build",
+        "newest wire version that a node or a program speaks, as that of the release before: nothing new is used in the pool then",
+    ),
     setting("HANARE_KERNEL", "the running one", "newest Linux whose userfaultfd is used, as 6.1"),
     setting(
         "HANARE_FRAMES",
@@ -120,6 +126,19 @@ pub fn size(variable: &str, default: Option<&str>) -> Result<Option<u64>> {
     let Some(text) = text(variable).or(default.map(str::to_owned)) else { return Ok(None) };
     let bad = |reason| Error::BadSetting { key: variable.to_owned(), value: text.clone(), reason };
     size::parse_some(&text).map(Some).map_err(bad)
+}
+
+/// Versions of the wire that this process speaks.
+///
+/// **Errors**: [`Error::BadSetting`] for a number that this build does not speak.
+pub fn versions() -> Result<Versions> {
+    let Some(newest) = number("HANARE_WIRE")? else { return Ok(Versions::BUILD) };
+    let known = u32::try_from(newest).ok().and_then(Versions::up_to);
+    known.ok_or_else(|| Error::BadSetting {
+        key: "HANARE_WIRE".to_owned(),
+        value: newest.to_string(),
+        reason: format!("this build speaks wire version {}", Versions::BUILD),
+    })
 }
 
 /// Time to wait for a peer's reply.

@@ -17,8 +17,8 @@ hanare_testkit::actors![busy, busy_apart, hostile, hostile_apart,];
 
 use hanare::{CreateOptions, NodeId, Placement, Pool};
 use hanare_protocol::id::Gid;
-use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{self, Request};
+use hanare_protocol::wire::versions::Versions;
 use intruder::frame;
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -55,7 +55,7 @@ fn connect(socket: &str) -> Option<UnixStream> {
 
 fn attach(socket: &str) -> Option<UnixStream> {
     let mut stream = connect(socket)?;
-    stream.write_all(&frame(&Request::Attach { version: VERSION, job: None })).ok()?;
+    stream.write_all(&frame(&Request::Attach { versions: Versions::BUILD, job: None })).ok()?;
     let mut prefix = [0; 8];
     stream.read_exact(&mut prefix).ok()?;
     let len = u32::from_le_bytes(prefix[..4].try_into().unwrap());

@@ -65,6 +65,18 @@ fn the_judge_refuses_what_no_order_explains() {
     assert!(verdict(&["0 7 put 5 - ? 2 1"]).is_err() && verdict(&[]).is_err(), "no history");
 }
 
+/// Each node in turn is ended and begins as today's build, drains between.
+const UPGRADES: &str = "200 upgrade 1 3600; 200 drain 2 1500, 1700 upgrade 2 3600; 200 upgrade 0 3600";
+
+#[test]
+fn words_with_copies_are_linearizable_while_a_pool_is_brought_up_to_date() {
+    if !is_here() {
+        return;
+    }
+    let case = Case { seed: 5, nodes: 3, copies: 2, begins_old: true, rounds: named(UPGRADES) };
+    println!("{}", run(&case, has_networks()).unwrap_or_else(|why| panic!("{why}")));
+}
+
 /// A killed home, one that stands still, a host that is cut off, two that do not hear each other, and drains, beside them and alone.
 const FAULTS: &str = "200 kill 1 3600; 200 stop 2 4000, 500 stop 3 700; 200 cut 3 4000, 100 drain 1 2500; \
                       200 part 1 2 1500, 100 killhost 3 3600; 100 drain 2 1500, 1000 drain 3 40, 300 kill 1 3600";
@@ -76,7 +88,7 @@ fn words_with_copies_are_linearizable_while_nodes_die_and_are_cut_off() {
     }
     let has_networks = has_networks();
     let rounds = if has_networks { named(FAULTS) } else { by_dice(1, 0..3, 4, 2, false) };
-    let case = Case { seed: 1, nodes: 4, copies: 2, rounds };
+    let case = Case { seed: 1, nodes: 4, copies: 2, begins_old: false, rounds };
     println!("{}", run(&case, has_networks).unwrap_or_else(|why| panic!("{why}")));
 }
 
@@ -94,7 +106,7 @@ fn words_with_two_and_three_copies_for_long() {
         let (nodes, copies) = if seed % 3 == 0 { (5, 3) } else { (4, 2) };
         let by_dice = |_| by_dice(seed, first..first + count, nodes, copies, has_networks);
         let rounds = std::env::var("JUDGE_FAULTS").map_or_else(by_dice, |text| named(&text));
-        match run(&Case { seed, nodes, copies, rounds }, has_networks) {
+        match run(&Case { seed, nodes, copies, begins_old: false, rounds }, has_networks) {
             Ok(told) => println!("seed {seed}: {told}"),
             Err(why) => {
                 println!("BAD: {why}");

@@ -40,15 +40,15 @@ pub(crate) fn carry_out(extent: &impl Bytes, call: &QueueCall) -> (Result<Vec<u8
     (outcome, touched)
 }
 
-/// The queues whose first bytes a request may change.
-fn touched_by(request: &QueueRequest) -> impl Iterator<Item = u64> + use<> {
+/// The queue whose first bytes a request may change.
+fn touched_by(request: &QueueRequest) -> Option<u64> {
     // The reader of all takes queues from the board, and changes none of them.
-    let queue = (!matches!(request, QueueRequest::TakeReady { .. })).then(|| request.port().0);
-    queue.into_iter()
+    (!matches!(request, QueueRequest::TakeReady { .. })).then(|| request.port().0)
 }
 
-fn fronts<W: QueueWords>(array: &QueueArray<'_, W>, queues: impl Iterator<Item = u64>) -> Ranges {
-    let queues = queues.filter_map(|queue| array.front_of(queue));
+/// The first bytes of the array and of these queues.
+fn fronts<W: QueueWords>(array: &QueueArray<'_, W>, queues: impl IntoIterator<Item = u64>) -> Ranges {
+    let queues = queues.into_iter().filter_map(|queue| array.front_of(queue));
     std::iter::once(array.front()).chain(queues).collect()
 }
 
@@ -57,7 +57,7 @@ fn append<W: QueueWords>(array: &mut QueueArray<'_, W>, lane: u32, operand: &[u8
     let before = queue.and_then(|queue| Some((queue, array.tail(queue, lane)?)));
     let appended = array.append(lane, operand);
     if let Some((queue, before)) = before {
-        touched.extend(fronts(array, std::iter::once(queue)));
+        touched.extend(fronts(array, [queue]));
         let after = array.tail(queue, lane).unwrap_or(before);
         touched.extend(array.written((queue, lane), (before, after)));
     }

@@ -62,10 +62,13 @@ impl PortDoubts {
         self.asked.set_member(is_member, now.as_millis() as u64);
     }
 
-    /// The node of a program says whether it lives.
+    /// The node of a program says whether it lives. What nobody asked is not heard.
     pub fn on_answer(&mut self, client: ClientId, recalled: Recalled) {
+        if !self.asked.has(claimant(client)) {
+            return;
+        }
         self.asked.end(claimant(client));
-        if recalled == Recalled::Unknown && !self.extents.is_empty() {
+        if recalled == Recalled::Unknown {
             self.bury(client);
         }
     }

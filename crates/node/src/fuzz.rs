@@ -62,8 +62,8 @@ mod tests {
     use super::*;
     use hanare_fuzz::{Counting, drive};
     use hanare_protocol::id::Gid;
-    use hanare_protocol::wire::VERSION;
     use hanare_protocol::wire::control;
+    use hanare_protocol::wire::versions::Versions;
 
     #[global_allocator]
     static COUNTING: Counting = Counting;
@@ -77,7 +77,8 @@ mod tests {
         };
         let hold = Request::Hold { gid: Gid(1), start: 4096, len: 4096, features: 0 };
         let seeds = [
-            [frame(&Request::Attach { version: VERSION, job: None }, 0), frame(&hold, 1), frame(&Request::Status, 0)].concat(),
+            [frame(&Request::Attach { versions: Versions::BUILD, job: None }, 0), frame(&hold, 1), frame(&Request::Status, 0)]
+                .concat(),
             [frame(&Request::Stat { name: "x".repeat(200) }, 0), frame(&Request::Leave, 0), frame(&Request::Detach, 0)].concat(),
         ];
         drive("requests", &seeds, 2 << 20, requests);

@@ -186,8 +186,8 @@ impl Journal {
         self.next = rows.last().map_or(0, |(number, _)| number.saturating_add(1));
         self.count = rows.len();
         let open = |(number, bytes): (u64, Vec<u8>)| {
-            unsealed(&number.to_le_bytes(), &bytes)
-                .ok_or_else(|| self.failed("read", &damaged(&format!("record {number} is not what was written"))))
+            let read = unsealed(&number.to_le_bytes(), &bytes, &format!("record {number}"));
+            read.map_err(|reason| self.failed("read", &reason))
         };
         rows.into_iter().map(open).collect()
     }
@@ -230,9 +230,14 @@ pub(crate) fn sealed<T: Serialize>(key: &[u8], value: &T) -> Vec<u8> {
 }
 
 /// A stored value, if it is what was written there.
-pub(crate) fn unsealed<T: DeserializeOwned>(key: &[u8], stored: &[u8]) -> Option<T> {
-    let (found, bytes) = stored.split_first_chunk::<SUM_LEN>()?;
-    if *found == sum(key, bytes) { control::decode(bytes).ok() } else { None }
+///
+/// **Errors**: why it is none, for people, where `what` names it.
+pub(crate) fn unsealed<T: DeserializeOwned>(key: &[u8], stored: &[u8], what: &str) -> Result<T, String> {
+    match stored.split_first_chunk::<SUM_LEN>() {
+        Some((found, bytes)) if *found == sum(key, bytes) => control::decode(bytes)
+            .map_err(|_| format!("{what} is of a newer build of hanare, which this one cannot read: start the newer build here")),
+        _ => Err(damaged(&format!("{what} is not what was written"))),
+    }
 }
 
 fn sum(key: &[u8], bytes: &[u8]) -> [u8; SUM_LEN] {

@@ -188,7 +188,7 @@ impl Node {
         control::raise_limit();
         let key_file = key::KeyFile::new(options.key.as_deref());
         let joins = options.join.is_some() || !options.keepers.is_empty();
-        let keys = Keys::of(key::pool_key(options.key.as_deref(), joins)?, options.sealing);
+        let keys = Keys::of(key::pool_key(options.key.as_deref(), joins)?, options.sealing).speaking(options.versions);
         let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
         let lender = Arc::new(Lender::new(&lent(&options))?);
         let extents = Arc::new(Extents::new(lender.clone()));

@@ -5,6 +5,7 @@ use hanare_fabric::settings;
 use hanare_memory::file::Huge;
 use hanare_memory::{HostTerms, Source};
 use hanare_protocol::wire::greeting::Sealing;
+use hanare_protocol::wire::versions::Versions;
 use hanare_protocol::{Error, Result};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -38,6 +39,8 @@ pub struct NodeOptions {
     pub key: Option<PathBuf>,
     /// The connections to seal.
     pub sealing: Sealing,
+    /// Versions of the wire that it speaks.
+    pub versions: Versions,
     /// Its name in listings.
     pub name: String,
     /// The number that it would have in the pool that it joins; `None` for the next one. One that another node has is not given.
@@ -85,6 +88,7 @@ impl NodeOptions {
             keepers: Vec::new(),
             key: settings::text("HANARE_KEY").map(PathBuf::from),
             sealing: sealing()?,
+            versions: settings::versions()?,
             name: host_name(),
             number: None,
             socket: settings::node_socket(),

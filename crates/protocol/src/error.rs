@@ -4,6 +4,7 @@ pub use crate::happened::Happened;
 use crate::id::{ClientId, Gid, NodeId, Rank};
 pub use crate::malformed::Corrupt;
 use crate::size::{Size, Withheld};
+use crate::wire::versions::Versions;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -246,14 +247,24 @@ pub enum Error {
         reason: String,
     },
     /// The other side speaks another version of the wire.
-    #[error("wire version {theirs} at {peer}, {ours} here: use the same build of hanare on both")]
+    #[error("wire version {theirs} at {peer}, {ours} here, and none in common: bring the older build of hanare up to date")]
     VersionMismatch {
         /// The other side.
         peer: String,
-        /// Our version.
-        ours: u32,
+        /// Our versions.
+        ours: Versions,
         /// Theirs.
-        theirs: u32,
+        theirs: Versions,
+    },
+    /// The other side, or somebody else whom the request concerns, is of an older build that does not know it.
+    #[error("{peer} speaks wire version {speaks}, and this needs {needs}: bring it up to date first")]
+    TooOld {
+        /// Whose build is older.
+        peer: String,
+        /// The newest version that it speaks.
+        speaks: u32,
+        /// The version that knows the request.
+        needs: u32,
     },
     /// The peer could not prove that it has the pool's key.
     #[error(

@@ -13,7 +13,6 @@ use crate::message::part::{BodyPart, decode_outcome};
 use crate::message::{Matching, Posted, Wanted};
 use crate::placement::Layout;
 use crate::queue::layout::{LINE_LEN, QueueForm};
-use crate::wire::VERSION;
 use crate::wire::command::{COMMAND_LEN, Command};
 use crate::wire::control::{self, Answer, FromNode, Request, ToNode};
 use crate::wire::copies::{CopyFrame, ToCopy};
@@ -23,6 +22,7 @@ use crate::wire::head::{HEAD_LEN, Head};
 use crate::wire::main_memory::Call;
 use crate::wire::page::{self, GRANTED_LEN, Granted, PAGE_REQUEST_LEN, PageRequest, Settled};
 use crate::wire::queue::{self, APPEND_FRONT_LEN, AppendFront};
+use crate::wire::versions::{NEWEST, Versions};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 
@@ -77,7 +77,7 @@ pub fn hello(bytes: &[u8]) {
     let Some(bytes) = bytes.first_chunk::<HELLO_LEN>() else { return };
     if let Ok(hello) = Hello::decode(bytes) {
         let again = Hello::decode(&hello.encode()).expect("what was read can be said");
-        assert!(again == hello || hello.version != VERSION);
+        assert!(again == hello || hello.versions.spoken_with(Versions::BUILD).is_none());
     }
 }
 
@@ -232,7 +232,7 @@ pub fn coordinator(bytes: &[u8]) {
 /// A coordinator that says anything to a node.
 pub fn member(bytes: &[u8]) {
     let mut machine = Member::new(member::Settings::new(Incarnation(1), "n", "127.0.0.1:1"));
-    machine.connected(0);
+    machine.connected(0, NEWEST);
     for (turn, (_, message)) in messages(bytes).take(64).enumerate() {
         let now_ms = turn as u64 * 100;
         match control::decode::<ToNode>(message) {

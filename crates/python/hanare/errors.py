@@ -203,6 +203,10 @@ class NotTrusted(Error, PermissionError):
     """Another user made the region, or may have written what lies there, and this program did not say that it trusts that user."""
 
 
+class TooOld(Error):
+    """A node of the pool is of an older build that does not know the request."""
+
+
 class BadAttributes(Error, TypeError):
     """The region does not say what its elements are, or says what this program cannot read."""
 

@@ -8,7 +8,7 @@ use crate::backing;
 use crate::print::{self, Column};
 use anyhow::Result;
 use hanare::Pool;
-use hanare_protocol::wire::VERSION;
+use hanare_protocol::wire::versions::{NEWEST, Versions};
 use serde_json::{Value, json};
 
 /// Something that is there or not, and why.
@@ -55,12 +55,12 @@ pub fn run(as_json: bool) -> Result<()> {
             machine.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
         let values = |findings: &[Finding]| findings.iter().map(Finding::value).collect::<Vec<_>>();
         return print::json(&json!({
-            "version": env!("CARGO_PKG_VERSION"), "wire": VERSION, "machine": machine,
+            "version": env!("CARGO_PKG_VERSION"), "wire": NEWEST, "machine": machine,
             "fabrics": values(&fabrics), "kernel": values(&kernel), "settings": settings(),
             "numa": machine::numa_values(), "lent": lent.map(|told| told.value()),
         }));
     }
-    print::line(&format!("hanare {}, wire version {VERSION}", env!("CARGO_PKG_VERSION")));
+    print::line(&format!("hanare {}, wire version {}", env!("CARGO_PKG_VERSION"), Versions::BUILD));
     title("Machine");
     print::table(
         &[Column::Text(""), Column::Text("")],

@@ -4,7 +4,7 @@ use crate::pool;
 
 use hanare::{CreateOptions, Error, Placement, Pool};
 use hanare_protocol::id::{JobId, JobRank, Rank};
-use pool::{HANARE, command, run};
+use pool::{Build, command, run};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -24,6 +24,7 @@ pub struct Node {
     pub socket: String,
     name: String,
     memory: &'static str,
+    build: Build,
     process: Option<Child>,
 }
 
@@ -38,8 +39,17 @@ impl Keepers {
         Keepers::start_at("127.0.0.1", ["64M"; 3])
     }
 
+    /// The same, of the release before.
+    pub fn start_of(build: Build) -> Keepers {
+        Keepers::start_by("127.0.0.1", ["64M"; 3], build)
+    }
+
     /// The same, with that name or number of this host in their addresses, and what each lends.
     fn start_at(host: &str, memory: [&'static str; 3]) -> Keepers {
+        Keepers::start_by(host, memory, Build::Today)
+    }
+
+    fn start_by(host: &str, memory: [&'static str; 3], build: Build) -> Keepers {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let test = COUNT.fetch_add(1, Ordering::Relaxed);
         // The ports are the same in all lives, so they are chosen here.
@@ -49,6 +59,7 @@ impl Keepers {
             socket: format!("@hanare-keepers-{}-{test}-{at}", std::process::id()),
             name: format!("k{at}"),
             memory: memory[at],
+            build,
             process: None,
         };
         let nodes = listeners.iter().enumerate().map(node).collect();
@@ -62,11 +73,10 @@ impl Keepers {
     }
 
     fn command(&self, at: usize) -> Command {
-        let Node { address, socket, name, memory, .. } = &self.nodes[at];
+        let Node { address, socket, name, memory, build, .. } = &self.nodes[at];
         // Nodes that came later are told the first list, too.
         let list = self.nodes.iter().take(3).map(|node| node.address.as_str()).collect::<Vec<_>>().join(",");
-        let mut command = Command::new(HANARE);
-        command.args([
+        let mut command = build.command(&[
             "node",
             "--json",
             "--memory",
@@ -112,6 +122,14 @@ impl Keepers {
             last = seen;
             seen.filter(|_| looks > 40)
         })
+    }
+
+    /// Ends a keeper in good order, and starts it again with today's build.
+    pub fn upgrade(&mut self, at: usize) {
+        self.signal(at, Signal::TERM);
+        self.nodes[at].process.take().unwrap().wait().unwrap();
+        self.nodes[at].build = Build::Today;
+        self.restart(at);
     }
 
     pub fn kill(&mut self, at: usize) {
@@ -182,7 +200,7 @@ fn go_on(made: &[AtomicU32]) {
 }
 
 /// Ends the creates when it is dropped, also where the test fails.
-struct Stopper<'a>(&'a AtomicBool);
+pub struct Stopper<'a>(pub &'a AtomicBool);
 
 impl Drop for Stopper<'_> {
     fn drop(&mut self) {
@@ -314,7 +332,7 @@ impl Keepers {
         let at = self.nodes.len();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let (address, socket) = (format!("127.0.0.1:{port}"), format!("{}-{at}", self.nodes[0].socket));
-        self.nodes.push(Node { address, socket, name: format!("k{at}"), memory: "64M", process: None });
+        self.nodes.push(Node { address, socket, name: format!("k{at}"), memory: "64M", build: Build::Today, process: None });
         self.restart(at);
         at
     }

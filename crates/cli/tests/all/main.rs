@@ -59,6 +59,7 @@ mod region_commands;
 mod run_on_hosts;
 mod run_on_hosts_apart;
 mod run_on_hosts_by_sshd;
+mod side_by_side;
 mod signals_are_passed_on;
 mod sim_explores_every_world;
 mod status_at_once;

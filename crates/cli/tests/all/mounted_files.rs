@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::os::unix::fs::{DirEntryExt, FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Why nothing can be mounted here, if so.
@@ -48,14 +48,22 @@ impl Mount {
 
     /// A mount by way of the node of that socket.
     pub fn at(socket: &str, words: &[&str]) -> Mount {
+        Mount::by(command(&[]), socket, words)
+    }
+
+    /// A mount by a build's command without words yet.
+    pub fn by(command: Command, socket: &str, words: &[&str]) -> Mount {
         let (folder, said) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
-        let process = Mount::serve(socket, folder.path(), said.path(), words);
+        let process = Mount::serve_by(command, (socket, folder.path(), said.path()), words);
         Mount { process, folder, said }
     }
 
     fn serve(socket: &str, folder: &Path, said: &Path, words: &[&str]) -> Child {
-        let mut command = command(&["mount"]);
-        command.arg(folder).args(words).env("HANARE_NODE", socket).env("HANARE_ANSWER_MS", "3000");
+        Mount::serve_by(command(&[]), (socket, folder, said), words)
+    }
+
+    fn serve_by(mut command: Command, (socket, folder, said): (&str, &Path, &Path), words: &[&str]) -> Child {
+        command.arg("mount").arg(folder).args(words).env("HANARE_NODE", socket).env("HANARE_ANSWER_MS", "3000");
         let stderr = OpenOptions::new().append(true).open(said).unwrap();
         let mut process = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let mut line = String::new();

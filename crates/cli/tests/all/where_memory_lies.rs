@@ -167,7 +167,19 @@ fn each_node_of_a_region_tells_of_its_part() {
         .map(|told| (told["node"].as_u64().unwrap(), told["kind"].as_str().unwrap(), told["bytes"].as_u64().unwrap()))
         .collect();
     assert!(told.len() == 2 && told[0] == (0, "memory", 1 << 20) && told[1].2 == 1 << 20 && told[1].1 != "memory", "{told:?}");
+    let told = |index: usize| stat["memory"][index]["estimate"].as_bool();
+    assert_eq!((told(0), told(1)), (Some(false), Some(false)));
     // Huge and small pages are told as the kernel counts them, or not at all.
     let huge = stat["memory"][0]["huge"].as_u64();
     assert!(huge.is_none_or(|bytes| bytes <= 1 << 20), "{huge:?}");
+}
+
+#[test]
+fn a_node_of_the_release_before_is_not_asked() {
+    let first = Node::start(None, &[]);
+    let old = Node::start_by(pool::Build::Last.command(&[]), Some(&first.address), &[]);
+    hanare(&first, &["region", "create", "r", "1MiB", "--place", "node=1"]).done();
+    let text = hanare(&first, &["region", "stat", "r"]).done();
+    assert!(text.lines().any(|line| line == "memory node 1: not told: node 1 speaks an older version"), "{text}");
+    drop(old);
 }

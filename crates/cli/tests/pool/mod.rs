@@ -8,6 +8,7 @@ use hanare_fabric::agree;
 use hanare_fabric::tcp::{self, Caller, Keys};
 use hanare_protocol::id::User;
 use hanare_protocol::wire::greeting::{Role, Sealing};
+use hanare_protocol::wire::versions::{OLDEST, Versions};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -86,12 +87,19 @@ impl Node {
 
     /// The same with these variables set.
     pub fn start_with(join: Option<&str>, words: &[&str], variables: &[(&str, &str)]) -> Node {
+        let mut command = command(&[]);
+        command.envs(variables.iter().copied());
+        Node::start_by(command, join, words)
+    }
+
+    /// The same by a command without words yet.
+    pub fn start_by(mut command: Command, join: Option<&str>, words: &[&str]) -> Node {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let own = std::process::id().to_string();
         let socket = format!("@hanare-test-{own}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let mut command = command(&["node", "--json", "--memory", "64M", "--listen", "127.0.0.1:0", "--socket", &socket]);
+        command.args(["node", "--json", "--memory", "64M", "--listen", "127.0.0.1:0", "--socket", &socket]);
         command.args(join.into_iter().flat_map(|address| ["--join", address])).args(words);
-        command.env("HANARE_KEY", key()).envs(variables.iter().copied());
+        command.env("HANARE_KEY", key());
         if !words.contains(&"--prometheus") {
             command.args(["--name", &format!("node{}", &socket[socket.len() - 1..])]);
         }
@@ -133,12 +141,42 @@ pub fn data_link(address: &str) -> TcpStream {
         *byte = u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).unwrap();
     }
     let (keys, deadline) = (Keys::of(&bytes, Sealing::Auto), Instant::now() + BOUND);
-    let caller = Caller { role: Role::Data, from: 0, client: 1, user: User { uid: 1, gid: 1 }, sealing: Sealing::Auto };
+    let caller = Caller {
+        role: Role::Data,
+        from: 0,
+        client: 1,
+        user: User { uid: 1, gid: 1 },
+        sealing: Sealing::Auto,
+        versions: Versions::BUILD,
+    };
     let greeted = tcp::connect(address, caller, &|hellos| Ok(keys.secret(hellos).unwrap()), deadline).unwrap();
     let socket = agree::take_channel(greeted, deadline).unwrap().into_socket().expect("both ends are on this host");
     let socket = TcpStream::from(std::os::fd::OwnedFd::from(socket));
     socket.set_nonblocking(false).unwrap();
     socket
+}
+
+/// A build of the command, of two that are tried side by side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Build {
+    /// The release before: the command in `HANARE_TEST_LAST`, else today's that speaks the oldest version of the wire.
+    Last,
+    Today,
+}
+
+impl Build {
+    pub const BOTH: [Build; 2] = [Build::Last, Build::Today];
+
+    /// The command with these words and a clean environment.
+    pub fn command(self, words: &[&str]) -> Command {
+        let last = std::env::var_os("HANARE_TEST_LAST").filter(|_| self == Build::Last);
+        let mut command = clean(last.as_deref().unwrap_or(OsStr::new(HANARE)));
+        if self == Build::Last && last.is_none() {
+            command.env("HANARE_WIRE", OLDEST.to_string());
+        }
+        command.args(words);
+        command
+    }
 }
 
 /// The command with these words and a clean environment.

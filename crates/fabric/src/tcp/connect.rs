@@ -3,11 +3,11 @@
 use super::exact::Exact;
 use super::handshake::{Handshake, SECOND_LEN_MAX};
 use super::path::{PlainOver, cover};
-use super::{Caller, Channel, Greeted, Hellos, Secret, Socket, TcpLink, join, random};
+use super::{Caller, Channel, Greeted, Hellos, Secret, Socket, TcpLink, join, random, spoken};
 use hanare_protocol::limits::{DIAL_AGAIN_MS, REACH_MS};
+use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello};
-use hanare_protocol::wire::{Malformed, VERSION};
 use hanare_protocol::{Error, Result};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -56,21 +56,20 @@ fn greet(
     let plain = caller.sealing.plain_over(here, there);
     let mut exact = Exact { stream: &mut socket, peer: address, begun, deadline };
 
-    let said = Hello { client: caller.client, user: caller.user, plain, ..Hello::new(caller.role, caller.from, random()?) };
+    let Caller { client, user, versions, .. } = caller;
+    let said = Hello { versions, client, user, plain, ..Hello::new(caller.role, caller.from, random()?) };
     let ours = said.encode();
     exact.send(&ours)?;
     let mut theirs = [0; HELLO_LEN];
     exact.receive(&mut theirs)?;
     let hello = Hello::decode(&theirs).map_err(|malformed| garbage(address, malformed))?;
-    if hello.version != VERSION {
-        return Err(Error::VersionMismatch { peer: address.to_owned(), ours: VERSION, theirs: hello.version });
-    }
+    let spoken = spoken(&said, &hello, address)?;
     let hellos = join(&ours, &theirs);
     let mut handshake = Handshake::connector(&hellos, &secret(&hellos)?)?;
     exact.send(&handshake.first()?)?;
     welcome(&mut exact, &mut handshake)?;
     let cover = cover(&said, &hello, handshake.keys()?);
-    Ok(Greeted { link: TcpLink::new(Channel::new(socket, cover), address.to_owned()), hello })
+    Ok(Greeted { link: TcpLink::new(Channel::new(socket, cover), address.to_owned()), hello, spoken })
 }
 
 /// Tries the addresses of the name one after another.

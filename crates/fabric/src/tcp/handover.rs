@@ -50,12 +50,14 @@ mod tests {
     use crate::link::Link;
     use crate::tcp::channel::covered_pair;
     use hanare_protocol::wire::greeting::{Hello, Role};
+    use hanare_protocol::wire::versions::NEWEST;
 
     /// Bytes sent at one end arrive at the end that was handed over, and back.
     fn goes_on(cover: fn(SealKeys) -> Cover, is_sealed: bool) {
         let (one, other) = covered_pair(sockets(), cover);
         let mut one = TcpLink::new(one, "other".into());
-        let greeted = Greeted { link: TcpLink::new(other, "one".into()), hello: Hello::new(Role::Link, 7, [0; 16]) };
+        let greeted =
+            Greeted { link: TcpLink::new(other, "one".into()), hello: Hello::new(Role::Link, 7, [0; 16]), spoken: NEWEST };
         let handed = greeted.hand_over();
         assert_eq!((handed.keys.is_some(), handed.peer.as_str()), (is_sealed, "one"));
         let mut other = TcpLink::adopt(handed).unwrap();

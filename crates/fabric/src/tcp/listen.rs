@@ -3,8 +3,7 @@
 use super::exact::Exact;
 use super::handshake::{FIRST_LEN, Handshake};
 use super::path::{PlainOver, cover};
-use super::{Channel, Greeted, Hellos, Keys, Secret, Socket, TcpLink, join, random};
-use hanare_protocol::wire::VERSION;
+use super::{Channel, Greeted, Hellos, Keys, Secret, Socket, TcpLink, join, random, spoken};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello};
 use hanare_protocol::{Error, Result};
@@ -145,12 +144,10 @@ impl Incoming {
         let connector = Hello::decode(&self.bytes).map_err(|malformed| self.garbage(malformed.0))?;
         let (here, there) = self.socket.ends();
         let plain = keys.sealing().plain_over(there, here);
-        // Said to another version too: it must be able to name ours.
+        // Said also where there is no common version: the other side names ours.
         let acceptor = Hello { plain, ..keys.acceptor(&connector, random()?) };
         self.send(&acceptor.encode())?;
-        if connector.version != VERSION {
-            return Err(Error::VersionMismatch { peer: self.peer, ours: VERSION, theirs: connector.version });
-        }
+        spoken(&acceptor, &connector, &self.peer)?;
         Ok(Incoming { stage: Stage::Key { connector, acceptor }, have: 0, ..self })
     }
 
@@ -175,7 +172,9 @@ impl Incoming {
             return Err(refusal);
         }
         let cover = cover(&connector, &acceptor, handshake.keys()?);
-        Ok(Step::Greeted(Greeted { link: TcpLink::new(Channel::new(self.socket, cover), self.peer), hello: connector }))
+        let spoken = spoken(&acceptor, &connector, &self.peer)?;
+        let link = TcpLink::new(Channel::new(self.socket, cover), self.peer);
+        Ok(Step::Greeted(Greeted { link, hello: connector, spoken }))
     }
 
     /// The handshake of the key that the connector has proved.

@@ -41,6 +41,7 @@ pub use socket::Socket;
 use crate::stream::StreamLink;
 use hanare_protocol::id::User;
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, Role, SECRET_LEN, Sealing};
+use hanare_protocol::wire::versions::Versions;
 use std::io;
 use std::time::Duration;
 
@@ -66,6 +67,8 @@ pub struct Caller {
     pub user: User,
     /// Its reason to do without sealing.
     pub sealing: Sealing,
+    /// Versions of the wire that it speaks.
+    pub versions: Versions,
 }
 
 /// A connection on which both sides know each other.
@@ -74,6 +77,8 @@ pub struct Greeted {
     pub link: TcpLink,
     /// The other side's hello.
     pub hello: Hello,
+    /// The version of the wire that both speak.
+    pub spoken: u32,
 }
 
 impl Greeted {
@@ -84,6 +89,13 @@ impl Greeted {
             |error: io::Error| hanare_protocol::Error::System { what: "set up a connection".into(), reason: error.to_string() };
         self.link.stream_mut().end_by_reset(bound).map_err(failed)
     }
+}
+
+/// The version of the wire that both sides speak.
+fn spoken(ours: &Hello, theirs: &Hello, peer: &str) -> hanare_protocol::Result<u32> {
+    let (ours, theirs) = (ours.versions, theirs.versions);
+    let mismatch = || hanare_protocol::Error::VersionMismatch { peer: peer.to_owned(), ours, theirs };
+    ours.spoken_with(theirs).ok_or_else(mismatch)
 }
 
 fn join(connector: &[u8; HELLO_LEN], acceptor: &[u8; HELLO_LEN]) -> Hellos {

@@ -12,6 +12,7 @@ use hanare_protocol::id::User;
 use hanare_protocol::limits::KEY_COUNT_MAX;
 use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, NONCE_LEN, Role, Sealing};
+use hanare_protocol::wire::versions::Versions;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 /// A node's proofs to others, for itself and for its clients. Copies share the keys, and see them change.
@@ -19,6 +20,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 pub struct Keys {
     all: Arc<RwLock<Vec<Derived>>>,
     sealing: Sealing,
+    versions: Versions,
 }
 
 /// Content of the file with a pool's key.
@@ -73,9 +75,19 @@ impl Derived {
 impl Keys {
     /// The keys that follow from the pool's, of a node that seals these connections.
     pub fn of(pool: impl Into<PoolKeys>, sealing: Sealing) -> Keys {
-        let keys = Keys { all: Arc::default(), sealing };
+        let keys = Keys { all: Arc::default(), sealing, versions: Versions::BUILD };
         keys.replace(pool.into());
         keys
+    }
+
+    /// The same keys of a node that speaks these versions of the wire, and not all of its build.
+    pub fn speaking(self, versions: Versions) -> Keys {
+        Keys { versions, ..self }
+    }
+
+    /// Versions of the wire that the node speaks.
+    pub fn versions(&self) -> Versions {
+        self.versions
     }
 
     /// Replaces all keys. Connections that are there go on; new ones are proved with the new keys.
@@ -93,7 +105,7 @@ impl Keys {
 
     /// The node as a connector.
     pub fn caller(&self, role: Role, from: u64) -> Caller {
-        Caller { role, from, client: 0, user: User { uid: 0, gid: 0 }, sealing: self.sealing }
+        Caller { role, from, client: 0, user: User { uid: 0, gid: 0 }, sealing: self.sealing, versions: self.versions }
     }
 
     /// The acceptor's hello, which names its keys to peers that have one of them, and to nobody else.
@@ -101,7 +113,7 @@ impl Keys {
         let (all, theirs) = (self.read(), connector.encode());
         let name = |index: usize| all.get(index).map_or(0, |key| u64::from(key.name(&theirs)));
         let two = |index: usize| name(index) | name(index + 1) << 32;
-        Hello { client: two(2), ..Hello::new(connector.role, two(0), nonce) }
+        Hello { versions: self.versions, client: two(2), ..Hello::new(connector.role, two(0), nonce) }
     }
 
     /// The secret of these hellos, of the first key that the acceptor names too. It comes from the clients' key where the connector names a

@@ -4,9 +4,9 @@ use hanare_fabric::tcp::{Caller, Greeted, Keys, Listener, connect};
 use hanare_fabric::{Link, Refusal, Sink, wait};
 use hanare_memory::Window;
 use hanare_protocol::id::User;
-use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, NONCE_LEN, Role, Sealing};
 use hanare_protocol::wire::head::{Head, Kind};
+use hanare_protocol::wire::versions::Versions;
 use hanare_protocol::{Error, Result};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -64,7 +64,7 @@ fn two_sides_with_one_key_meet_and_talk() {
     for client in [0, 7] {
         let (address, greeter) = node(KEY, soon());
         let user = User { uid: 3, gid: 4 };
-        let caller = Caller { role: Role::Data, from: 22, client, user, sealing: Sealing::Auto };
+        let caller = Caller { role: Role::Data, from: 22, client, user, sealing: Sealing::Auto, versions: Versions::BUILD };
         let mut here = join_as(caller, &address, KEY).unwrap();
         let mut there = greeter.join().unwrap().unwrap();
         assert_eq!((there.hello.from, there.hello.role, there.hello.client), (22, Role::Data, client));
@@ -205,8 +205,8 @@ fn a_connection_is_plain_where_both_say_so_and_nowhere_else() {
 
 #[test]
 fn another_version_is_refused_in_one_clear_line_on_both_sides() {
-    let mut theirs = Hello::new(Role::Data, 1, [0; NONCE_LEN]).encode();
-    theirs[8] = 99;
+    let versions = Versions { oldest: 98, newest: 99 };
+    let theirs = Hello { versions, ..Hello::new(Role::Data, 1, [0; NONCE_LEN]) }.encode();
 
     // A newer connector, an older node.
     let (address, greeter) = node(KEY, soon());
@@ -214,10 +214,10 @@ fn another_version_is_refused_in_one_clear_line_on_both_sides() {
     stream.write_all(&theirs).unwrap();
     let mut answer = [0; HELLO_LEN];
     stream.read_exact(&mut answer).unwrap();
-    assert_eq!(Hello::decode(&answer).unwrap().version, VERSION, "the newer one can name our version");
+    assert_eq!(Hello::decode(&answer).unwrap().versions, Versions::BUILD, "the newer one can name our version");
     let refusal = greeter.join().unwrap().map(drop).unwrap_err();
-    assert!(matches!(refusal, Error::VersionMismatch { ours: VERSION, theirs: 99, .. }));
-    assert!(refusal.to_string().starts_with("wire version 99 at 127.0.0.1:"), "{refusal}");
+    assert!(matches!(refusal, Error::VersionMismatch { ours: Versions::BUILD, theirs, .. } if theirs == versions));
+    assert!(refusal.to_string().starts_with("wire version 98 to 99 at 127.0.0.1:"), "{refusal}");
 
     // An older connector, a newer node.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -227,7 +227,10 @@ fn another_version_is_refused_in_one_clear_line_on_both_sides() {
         stream.read_exact(&mut [0; HELLO_LEN]).unwrap();
         stream.write_all(&theirs).unwrap();
     });
-    assert_eq!(join(&address, KEY).map(drop), Err(Error::VersionMismatch { peer: address, ours: VERSION, theirs: 99 }));
+    assert_eq!(
+        join(&address, KEY).map(drop),
+        Err(Error::VersionMismatch { peer: address, ours: Versions::BUILD, theirs: versions })
+    );
     newer.join().unwrap();
 }
 

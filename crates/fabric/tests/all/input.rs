@@ -102,7 +102,7 @@ proptest! {
         let whole: [u8; HELLO_LEN] = whole.try_into().unwrap();
         if let Ok(hello) = Hello::decode(&whole) {
             prop_assert!(is_named);
-            prop_assert_eq!(hello.version, u32::from_le_bytes(whole[8..12].try_into().unwrap()));
+            prop_assert_eq!(hello.versions.newest, u32::from(u16::from_le_bytes(whole[8..10].try_into().unwrap())));
         }
     }
 

@@ -9,7 +9,7 @@ use super::trust::Trust;
 use crate::{last_word, launch, settings, trace};
 use hanare_fabric::Traffic;
 use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
-use hanare_protocol::wire::backing::Backing;
+use hanare_protocol::wire::backing::{self, Backing};
 use hanare_protocol::wire::control::{
     Answer, Changes, DrainStatus, DrainWish, Existing, KeeperChange, NodeCounts, NodeStatus, OwnStatus, PageStat, PoolStatus,
     RegionStat, Request, Which,
@@ -292,8 +292,11 @@ impl Pool {
     ///
     /// **Cost**: one message each way; the node looks at some thousand pages. **Errors**: as for [`Pool::look`].
     pub fn backing(&self, node: &NodeStatus, regions: &[&Region]) -> Result<Option<Backing>> {
+        if node.memory.versions.newest.min(settings::versions()?.newest) < backing::SINCE {
+            return Ok(None);
+        }
         let look = Look { readable: regions.iter().filter_map(|region| region.key_on(node.node)).collect(), cells: 0 };
-        self.shared.remote(node.node, Some(&node.address))?.backing(&look, Patience::UpTo(LOOK))
+        self.shared.remote(node.node, Some(&node.address))?.backing(&look, Patience::UpTo(LOOK)).map(Some)
     }
 
     /// Describes the pool: its nodes and what they lend.

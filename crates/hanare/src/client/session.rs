@@ -4,8 +4,8 @@ use hanare_fabric::control_socket::{Frame, FrameSocket, socket, socket_address};
 use hanare_fabric::settings;
 use hanare_memory::fork::Lineage;
 use hanare_protocol::id::JobRank;
-use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Attached, Request};
+use hanare_protocol::wire::versions::{OLDEST, Versions};
 use hanare_protocol::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -36,6 +36,9 @@ pub(crate) struct NodeSession {
     bound: Duration,
     /// The process that attached: a child made by fork would take its parent's answers.
     lineage: Lineage,
+    versions: Versions,
+    /// Version of the wire that both speak.
+    spoken: u32,
     socket: Mutex<Option<FrameSocket>>,
 }
 
@@ -60,16 +63,32 @@ impl NodeSession {
             .map_err(|e| no_node(e.into()))?;
         socket_address(address).and_then(|at| Ok(rustix::net::connect(&fd, &at)?)).map_err(no_node)?;
         check_peer(address, &settings::runtime_folder(), &fd)?;
-        let session = NodeSession {
+        let versions = settings::versions()?;
+        let mut session = NodeSession {
             address: address.to_owned(),
             bound,
             lineage: Lineage::here(),
+            versions,
+            spoken: OLDEST,
             socket: Mutex::new(Some(FrameSocket::waiting(fd))),
         };
-        match session.ask_with_fds(&Request::Attach { version: VERSION, job }, Vec::new())? {
-            (Answer::Attached(attached), fds) => Ok((session, attached, fds)),
+        match session.ask_with_fds(&Request::Attach { versions, job }, Vec::new())? {
+            (Answer::Attached(attached), fds) => {
+                session.spoken = session.spoken_with(attached.versions)?;
+                Ok((session, attached, fds))
+            }
             (other, _) => Err(session.nonsense(&other)),
         }
+    }
+
+    fn spoken_with(&self, theirs: Versions) -> Result<u32> {
+        let (peer, ours) = (format!("the node at {}", self.address), self.versions);
+        ours.spoken_with(theirs).ok_or(Error::VersionMismatch { peer, ours, theirs })
+    }
+
+    /// Versions of the wire that this program speaks.
+    pub fn versions(&self) -> Versions {
+        self.versions
     }
 
     /// Asks, and waits for the answer.
@@ -80,6 +99,7 @@ impl NodeSession {
     /// Asks, handing descriptors over, and waits for the answer and its descriptors.
     pub fn ask_with_fds(&self, request: &Request, fds: Vec<OwnedFd>) -> Result<(Answer, Vec<OwnedFd>)> {
         check_lineage(self.lineage)?;
+        request.check_known("this host's node", self.spoken)?;
         let mut guard = self.socket.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let socket = guard.as_mut().ok_or_else(|| self.gone("the connection was closed before"))?;
         match exchange(socket, request, fds) {

@@ -11,12 +11,12 @@ use hanare_protocol::limits::{
     HEAP_WISH_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LINK_WORD_COUNT_MAX, QUEUE_READY_COUNT_MAX, WAIT_WORD_COUNT_MAX,
 };
 use hanare_protocol::queue::PortId;
-use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, Update, dims_list};
 use hanare_protocol::wire::control::{self, Answer, Existing, RegionView, Request, Which};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
 use hanare_protocol::wire::sync::{LeaseWish, Mode, Party, SyncAddress, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
+use hanare_protocol::wire::versions::Versions;
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -63,7 +63,7 @@ fn region(socket: &str, len: u64) -> (RegionView, UnixStream) {
     let address = SocketAddr::from_abstract_name(socket.strip_prefix('@').unwrap()).unwrap();
     let mut socket = UnixStream::connect_addr(&address).unwrap();
     socket.set_read_timeout(Some(BOUND)).unwrap();
-    ask_node(&mut socket, &Request::Attach { version: VERSION, job: None });
+    ask_node(&mut socket, &Request::Attach { versions: Versions::BUILD, job: None });
     let CreateOptions { placement, .. } = CreateOptions::default();
     let create = Request::Create {
         copies: 1,

@@ -7,6 +7,7 @@ use hanare::{Body, Error, Group, Mailbox, Operator, Overflow, Pool, QueueForm, U
 use hanare_fabric::tcp::{self, Caller, Hellos};
 use hanare_protocol::id::User;
 use hanare_protocol::wire::greeting::{Role, Sealing};
+use hanare_protocol::wire::versions::Versions;
 use relay::{Mode, Relay, nodes_beside_relay};
 use std::time::{Duration, Instant};
 use support::{TestPool, pattern};
@@ -200,7 +201,14 @@ fn a_connection_for_no_lane_of_its_own_is_closed() {
     let _reader = queue.reader().unwrap();
     let keys = support::keys();
     for client in [0, 1, 77] {
-        let caller = Caller { role: Role::Link, from: 5, client, user: User { uid: 0, gid: 0 }, sealing: Sealing::Auto };
+        let caller = Caller {
+            role: Role::Link,
+            from: 5,
+            client,
+            user: User { uid: 0, gid: 0 },
+            sealing: Sealing::Auto,
+            versions: Versions::BUILD,
+        };
         let deadline = Instant::now() + Duration::from_secs(20);
         let secret = |hellos: &Hellos| Ok(keys.secret(hellos).unwrap());
         let greeted = tcp::connect(pool.nodes[1].address(), caller, &secret, deadline).unwrap();

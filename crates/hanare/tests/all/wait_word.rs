@@ -4,8 +4,8 @@ use crate::intruder;
 use crate::support;
 
 use hanare::{CreateOptions, Error, JobId, JobRank, NodeId, Operator, Placement, Pool, Rank, Region, Wait, Word};
-use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Request};
+use hanare_protocol::wire::versions::Versions;
 use intruder::Intruder;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -125,7 +125,7 @@ fn a_rank_hears_that_another_died_and_not_that_one_detached() {
     let rank = |node: usize, number| Pool::attach_to(pool.nodes[node].socket(), Some(who(number))).unwrap();
     let (near, far, detached) = (rank(0, 0), rank(1, 1), rank(1, 2));
     let mut dies = Intruder::connect(pool.nodes[1].socket());
-    assert!(matches!(dies.ask(&Request::Attach { version: VERSION, job: Some(who(3)) }), Ok(Answer::Attached(_))));
+    assert!(matches!(dies.ask(&Request::Attach { versions: Versions::BUILD, job: Some(who(3)) }), Ok(Answer::Attached(_))));
     // A word here and one elsewhere.
     let here = region(&near, "a", 1 << 20, 0);
     let there = far.open("a").unwrap();

@@ -5,9 +5,9 @@ use crate::support;
 use hanare::{CreateOptions, Error, Pool};
 use hanare_fabric::tcp::{Caller, Hellos, Keys, Secret, connect};
 use hanare_protocol::id::User;
-use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{self, Answer, Attached, Request};
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, NONCE_LEN, Role, Sealing};
+use hanare_protocol::wire::versions::Versions;
 use std::cell::Cell;
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -30,7 +30,7 @@ impl Control {
         let socket = UnixStream::connect_addr(&address).unwrap();
         socket.set_read_timeout(Some(BOUND)).unwrap();
         let mut control = Control(socket);
-        match control.ask(&Request::Attach { version: VERSION, job: None }) {
+        match control.ask(&Request::Attach { versions: Versions::BUILD, job: None }) {
             Ok(Answer::Attached(attached)) => (control, attached),
             other => panic!("{other:?}"),
         }
@@ -71,7 +71,7 @@ fn without_the_key_nobody_is_a_node_nor_a_client() {
     let at = pool.nodes[0].address();
     for role in [Role::Control, Role::Pages, Role::Data] {
         for client in [0, 7] {
-            let caller = Caller { role, from: 0, client, user: ROOT, sealing: Sealing::Auto };
+            let caller = Caller { role, from: 0, client, user: ROOT, sealing: Sealing::Auto, versions: Versions::BUILD };
             assert!(is_refused(connect(at, caller, &|_| Ok([0; 32]), soon())), "{caller:?} with nothing");
             let other = Keys::of(&[0; 32], Sealing::Auto);
             let guess = |hellos: &Hellos| Ok(other.secret(hellos).unwrap_or([1; 32]));
@@ -128,7 +128,12 @@ fn a_client_s_proof_makes_no_node_of_it() {
                 proofs.set(proofs.get() + 1);
                 asked.borrow_mut().prove(&lied)
             };
-            let outcome = connect(&at, Caller { role, from: 0, client: named, user, sealing: Sealing::Auto }, &prove, soon());
+            let outcome = connect(
+                &at,
+                Caller { role, from: 0, client: named, user, sealing: Sealing::Auto, versions: Versions::BUILD },
+                &prove,
+                soon(),
+            );
             assert_eq!(proofs.get(), 1, "the node proved what it was asked for");
             if role == Role::Data && (named, user) == (client, own) {
                 outcome.unwrap();

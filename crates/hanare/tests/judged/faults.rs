@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 pub enum Fault {
     /// The node's process is killed, and another life of it begins.
     Kill { node: usize },
+    /// The same, and that life is of today's build.
+    Upgrade { node: usize },
     /// The same, with all programs of that host.
     KillHost { node: usize },
     /// The node's process stands still.
@@ -36,7 +38,11 @@ impl Fault {
     /// Nodes whose programs may see errors.
     pub fn nodes(self) -> Vec<usize> {
         match self {
-            Fault::Kill { node } | Fault::KillHost { node } | Fault::Stop { node } | Fault::Cut { node } => vec![node],
+            Fault::Kill { node }
+            | Fault::KillHost { node }
+            | Fault::Upgrade { node }
+            | Fault::Stop { node }
+            | Fault::Cut { node } => vec![node],
             Fault::Deafen { from, to, .. } => vec![from, to],
             Fault::Drain { .. } => Vec::new(),
         }
@@ -44,13 +50,14 @@ impl Fault {
 
     /// True if it can cost the bytes of a node: a second one must wait.
     fn is_heavy(self, ms: u64) -> bool {
-        !matches!(self, Fault::Drain { .. }) && (matches!(self, Fault::Kill { .. } | Fault::KillHost { .. }) || ms > 2_000)
+        let kills = matches!(self, Fault::Kill { .. } | Fault::KillHost { .. } | Fault::Upgrade { .. });
+        !matches!(self, Fault::Drain { .. }) && (kills || ms > 2_000)
     }
 
     pub fn begin(self, pool: &mut Apart) {
         let networks = |pool: &mut Apart, with: &dyn Fn(&crate::networks::Networks)| with(pool.networks().unwrap());
         match self {
-            Fault::Kill { node } | Fault::KillHost { node } => pool.kill(node),
+            Fault::Kill { node } | Fault::KillHost { node } | Fault::Upgrade { node } => pool.kill(node),
             Fault::Stop { node } => pool.stop(node),
             Fault::Cut { node } => networks(pool, &|networks| networks.cut(node)),
             Fault::Deafen { from, to, is_both } => networks(pool, &|networks| {
@@ -67,6 +74,7 @@ impl Fault {
         let networks = |pool: &mut Apart, with: &dyn Fn(&crate::networks::Networks)| with(pool.networks().unwrap());
         match self {
             Fault::Kill { node } | Fault::KillHost { node } => pool.start_again(node),
+            Fault::Upgrade { node } => pool.upgrade(node),
             Fault::Stop { node } => pool.go_on(node),
             Fault::Cut { node } => networks(pool, &|networks| networks.heal(node)),
             Fault::Deafen { from, to, is_both } => networks(pool, &|networks| {
@@ -124,6 +132,7 @@ pub fn named(text: &str) -> Vec<Vec<Timed>> {
         let fault = match words[1] {
             "kill" => Fault::Kill { node },
             "killhost" => Fault::KillHost { node },
+            "upgrade" => Fault::Upgrade { node },
             "stop" => Fault::Stop { node },
             "drain" => Fault::Drain { node },
             "cut" => Fault::Cut { node },

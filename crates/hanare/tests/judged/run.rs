@@ -26,6 +26,8 @@ pub struct Case {
     pub seed: u64,
     pub nodes: usize,
     pub copies: u8,
+    /// True if the nodes begin as the release before.
+    pub begins_old: bool,
     /// The faults of each round.
     pub rounds: Vec<Vec<Timed>>,
 }
@@ -98,7 +100,7 @@ pub fn run(case: &Case, has_networks: bool) -> Result<String, String> {
     assert!((case.rounds.len() as u64) < ROUNDS);
     let networks = has_networks.then(|| Networks::new(case.nodes).unwrap());
     let folder = tempfile::tempdir().unwrap();
-    let pool = Apart::start_kept_on(networks, case.nodes);
+    let pool = Apart::start_kept_on(networks, case.nodes, case.begins_old);
     let options = CreateOptions { placement: Placement::Interleave(CHUNK), copies: case.copies, ..CreateOptions::default() };
     pool.client(0).create(REGION, WORDS * CHUNK, &options).unwrap();
     let (programs, lives) = ((0..case.nodes).map(|_| None).collect(), vec![0; case.nodes]);

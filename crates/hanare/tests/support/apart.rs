@@ -5,7 +5,9 @@ use crate::networks::Networks;
 use crate::support;
 use hanare::Pool;
 use hanare::node::{Node, NodeOptions};
+use hanare_protocol::wire::versions::OLDEST;
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -29,6 +31,8 @@ pub struct Apart {
     networks: Option<Networks>,
     /// Where sockets of nodes on hosts of their own are: abstract ones are seen on their host alone.
     sockets: Option<tempfile::TempDir>,
+    /// Nodes that begin as the release before: they speak the oldest version of the wire.
+    old: BTreeSet<usize>,
 }
 
 /// One node's process.
@@ -40,22 +44,23 @@ struct Apiece {
 
 impl Apart {
     pub fn start(count: usize) -> Apart {
-        Apart::start_with(count, None, None)
+        Apart::start_with(count, None, None, false)
     }
 
     /// With a coordinator that keeps a journal, so that it can come again.
     pub fn start_kept(count: usize) -> Apart {
-        Apart::start_with(count, Some(tempfile::tempdir().unwrap()), None)
+        Apart::start_with(count, Some(tempfile::tempdir().unwrap()), None, false)
     }
 
-    /// The same, each node on a host of its own where there are networks.
-    pub fn start_kept_on(networks: Option<Networks>, count: usize) -> Apart {
-        Apart::start_with(count, Some(tempfile::tempdir().unwrap()), networks)
+    /// The same, each node on a host of its own where there are networks; of the release before if they are `old`.
+    pub fn start_kept_on(networks: Option<Networks>, count: usize, old: bool) -> Apart {
+        Apart::start_with(count, Some(tempfile::tempdir().unwrap()), networks, old)
     }
 
-    fn start_with(count: usize, journal: Option<tempfile::TempDir>, networks: Option<Networks>) -> Apart {
+    fn start_with(count: usize, journal: Option<tempfile::TempDir>, networks: Option<Networks>, old: bool) -> Apart {
         let sockets = networks.as_ref().map(|_| tempfile::tempdir().unwrap());
-        let mut pool = Apart { nodes: Vec::new(), journal, networks, sockets };
+        let old = (0..count).filter(|_| old).collect();
+        let mut pool = Apart { nodes: Vec::new(), journal, networks, sockets, old };
         for node in 0..count {
             let mut settings = match pool.nodes.first() {
                 None => coordinator(pool.journal.as_ref(), None),
@@ -107,6 +112,12 @@ impl Apart {
         process.wait().unwrap();
     }
 
+    /// Another life of it, of today's build.
+    pub fn upgrade(&mut self, node: usize) {
+        self.old.remove(&node);
+        self.start_again(node);
+    }
+
     /// Another life of it, at its socket: of the coordinator at its address, with its journal.
     pub fn start_again(&mut self, node: usize) {
         let mut settings = match node {
@@ -123,6 +134,9 @@ impl Apart {
     fn begin(&self, node: usize, settings: &[(&str, String)]) -> Apiece {
         let mut command = self.command(node);
         command.args(hanare_testkit::words("apart::serves")).envs(settings.iter().cloned());
+        if self.old.contains(&node) {
+            command.env("HANARE_WIRE", OLDEST.to_string());
+        }
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let said = lines.find_map(|line| line.ok()?.split_once("node listens at ").map(|(_, said)| said.to_owned()));

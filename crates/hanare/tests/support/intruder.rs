@@ -3,8 +3,8 @@
 
 use hanare_protocol::Error;
 use hanare_protocol::id::{Grant, Rights};
-use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{self, Answer, RegionView, Request, Which};
+use hanare_protocol::wire::versions::Versions;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
@@ -44,7 +44,7 @@ impl Intruder {
 
     pub fn attach(socket: &str) -> Intruder {
         let mut intruder = Intruder::connect(socket);
-        assert!(matches!(intruder.ask(&Request::Attach { version: VERSION, job: None }), Ok(Answer::Attached(_))));
+        assert!(matches!(intruder.ask(&Request::Attach { versions: Versions::BUILD, job: None }), Ok(Answer::Attached(_))));
         intruder
     }
 
@@ -52,7 +52,7 @@ impl Intruder {
     pub fn connect_as_we_are(socket: &str) -> Intruder {
         let address = SocketAddr::from_abstract_name(socket.strip_prefix('@').unwrap()).unwrap();
         let mut own = Intruder(UnixStream::connect_addr(&address).unwrap());
-        assert!(matches!(own.ask(&Request::Attach { version: VERSION, job: None }), Ok(Answer::Attached(_))));
+        assert!(matches!(own.ask(&Request::Attach { versions: Versions::BUILD, job: None }), Ok(Answer::Attached(_))));
         own
     }
 

@@ -7,6 +7,7 @@ use hanare_fabric::agree;
 use hanare_fabric::tcp::{self, Caller, Keys};
 use hanare_protocol::id::User;
 use hanare_protocol::wire::greeting::{Role, Sealing};
+use hanare_protocol::wire::versions::Versions;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -79,7 +80,7 @@ pub fn data_link(address: &str) -> TcpStream {
 pub fn data_link_as(address: &str, uid: u32) -> TcpStream {
     let (keys, deadline) = (keys(), Instant::now() + Duration::from_secs(20));
     let (client, user) = (uid.into(), User { uid, gid: uid });
-    let caller = Caller { role: Role::Data, from: 0, client, user, sealing: Sealing::Auto };
+    let caller = Caller { role: Role::Data, from: 0, client, user, sealing: Sealing::Auto, versions: Versions::BUILD };
     let greeted = tcp::connect(address, caller, &|hellos| Ok(keys.secret(hellos).unwrap()), deadline).unwrap();
     let socket = TcpStream::from(plain_socket(greeted, deadline));
     socket.set_nonblocking(false).unwrap();

@@ -10,7 +10,6 @@ use hanare_memory::frames::ClientFrames;
 use hanare_memory::uffd::{Features, Span, Uffd};
 use hanare_protocol::id::{ClientId, JobRank, User};
 use hanare_protocol::limits::{ACCEPT_PAUSE_MS, CLIENT_TURN_COUNT, UNREAD_MS};
-use hanare_protocol::wire::VERSION;
 use hanare_protocol::wire::control::{Answer, Attached, OwnStatus, Request};
 use hanare_protocol::wire::link::LinkSocket;
 use hanare_protocol::wire::look::ProgramStat;
@@ -180,10 +179,13 @@ impl ControlLoop {
         let client = self.clients.get_mut(&key).expect("the caller looked");
         client.has_memory |= matches!(request, Request::Map { .. } | Request::Share { .. });
         match request {
-            Request::Attach { version, .. } if version != VERSION => {
-                Some(plain(Err(Error::VersionMismatch { peer: "this host's node".to_owned(), ours: version, theirs: VERSION })))
+            Request::Attach { versions, job } if client.attached.is_none() => {
+                let theirs = self.keys.versions();
+                Some(match versions.spoken_with(theirs) {
+                    Some(_) => self.attach(key, job),
+                    None => plain(Err(Error::VersionMismatch { peer: "this host's node".to_owned(), ours: versions, theirs })),
+                })
             }
-            Request::Attach { job, .. } if client.attached.is_none() => Some(self.attach(key, job)),
             _ if client.attached.is_none() => Some(plain(Err(nonsense("a request before it attached")))),
             Request::Attach { .. } => Some(plain(Err(nonsense("it attached twice")))),
             Request::Detach => {
@@ -296,7 +298,8 @@ impl ControlLoop {
         if let Some(job) = job {
             self.member.client_came(self.now_ms(), id, job);
         }
-        let attached = Attached { client: id, user, node, epoch, home, sealing: self.keys.sealing() };
+        let attached =
+            Attached { client: id, user, node, epoch, home, sealing: self.keys.sealing(), versions: self.keys.versions() };
         (Ok(Answer::Attached(attached)), vec![parts.memory, parts.bell, slots_memory])
     }
 

@@ -199,7 +199,7 @@ impl ControlLoop {
     pub fn run(&mut self) -> Result<()> {
         self.tell_memory();
         if self.coordination.is_some() {
-            self.member.connected(self.now_ms());
+            self.member.connected(self.now_ms(), self.keys.versions().newest);
         } else if self.reigns.is_some() || self.home.as_ref().is_some_and(CoordinatorLink::has_keepers) {
             // Programs may take it for the home that it was before it began again.
             self.service.notify(ToService::PoolHome(false));
@@ -216,7 +216,8 @@ impl ControlLoop {
     fn tell_memory(&mut self) {
         let is_plain = self.keys.sealing() == Sealing::Plain;
         let (clients, spilled) = (self.clients.len() as u32, self.extents.spills.len());
-        let memory = Memory { clients, spilled, is_plain, ..self.lender.memory() };
+        let versions = self.keys.versions();
+        let memory = Memory { clients, spilled, is_plain, versions, ..self.lender.memory() };
         self.host.tell(&memory, &self.lender);
         self.member.set_memory(memory);
     }

@@ -111,14 +111,14 @@ impl CoordinatorLink {
         }
     }
 
-    /// A try ended.
-    pub fn dialed(&mut self, now_ms: u64, outcome: Result<tcp::Greeted>) -> Result<(), Error> {
+    /// A try ended. Returns the version of the wire that both speak.
+    pub fn dialed(&mut self, now_ms: u64, outcome: Result<tcp::Greeted>) -> Result<u32, Error> {
         self.is_dialing = false;
         match outcome {
             Ok(greeted) => {
                 self.link = Some(ControlLink::new(Box::new(greeted.link)));
                 (self.interest, self.heard_ms) = (EventFlags::IN, now_ms);
-                Ok(())
+                Ok(greeted.spoken)
             }
             Err(error) => {
                 self.try_next(now_ms);

@@ -79,7 +79,7 @@ impl ControlLoop {
         let callers = std::mem::take(&mut reigns.callers);
         callers.values().for_each(|link| self.unwatch(link.event()));
         self.coordination = Some(coordination);
-        self.member.connected(now_ms);
+        self.member.connected(now_ms, self.keys.versions().newest);
     }
 
     /// The service has stopped to answer for names, because it stood still for a lease.

@@ -167,9 +167,10 @@ impl Store {
         self.snapshot = self.value(&rows, SNAPSHOT)?.ok_or_else(|| self.failed("read", &damaged("it has no snapshot")))?;
         let first = self.marks.compacted as u64;
         for (expected, (number, bytes)) in (first..).zip(&rows.entries) {
-            let entry = unsealed(&number.to_le_bytes(), bytes).filter(|_| *number == expected);
-            let why = || damaged(&format!("entry {expected} is not what was written"));
-            self.entries.push(entry.ok_or_else(|| self.failed("read", &why()))?);
+            let what = format!("entry {expected}");
+            let is_next = if *number == expected { Ok(()) } else { Err(damaged(&format!("{what} is not there"))) };
+            let entry = is_next.and_then(|()| unsealed(&number.to_le_bytes(), bytes, &what));
+            self.entries.push(entry.map_err(|reason| self.failed("read", &reason))?);
         }
         self.saved = self.len();
         (self.has_marks, self.has_identity, self.has_snapshot) = (false, false, false);
@@ -178,8 +179,8 @@ impl Store {
 
     /// A value of the state, if there is one.
     fn value<T: DeserializeOwned>(&self, rows: &Rows, name: &str) -> Result<Option<T>> {
-        let why = || self.failed("read", &damaged(&format!("its {name} are not what was written")));
-        rows.state.get(name).map(|bytes| unsealed(name.as_bytes(), bytes).ok_or_else(why)).transpose()
+        let read = |bytes: &Vec<u8>| unsealed(name.as_bytes(), bytes, &format!("its {name}"));
+        rows.state.get(name).map(read).transpose().map_err(|reason| self.failed("read", &reason))
     }
 
     pub fn identity(&self) -> &Identity {

@@ -10,6 +10,7 @@ use crate::id::{ClientId, Grant, Incarnation, Slot, User};
 use crate::member::{self, Member};
 use crate::placement::Placement;
 use crate::wire::control::{Existing, Memory, ReportedExtent};
+use crate::wire::versions::NEWEST;
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -52,7 +53,7 @@ impl World {
         coordinator.handle(0, Peer(0), join("n0", 1));
         let mut member = Member::new(member::Settings::new(Incarnation(2), "n1", "127.0.0.1:1"));
         member.set_memory(memory());
-        member.connected(0);
+        member.connected(0, NEWEST);
         let left = vec![Stimulus::Remove, Stimulus::Create, Stimulus::SayUnknown, Stimulus::Reconnect];
         let mut world = World {
             coordinator,
@@ -112,7 +113,7 @@ impl World {
                 let old = self.peer;
                 self.peer = Peer(old.0 + 1);
                 self.in_flight.retain(|(flight, _)| !matches!(flight, InFlight::ToHome(peer, _) if *peer == old));
-                self.member.connected(0);
+                self.member.connected(0, NEWEST);
                 self.drain();
                 self.coordinator.disconnected(0, old, "connection reset");
             }

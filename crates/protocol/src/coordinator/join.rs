@@ -70,7 +70,11 @@ impl Coordinator {
         if !is_home && self.own().is_none_or(|own| self.roster.phase(own) != Phase::Member) {
             return;
         }
-        match self.judge(&join, is_home) {
+        let verdict = match self.check_joins(&join.memory) {
+            Ok(()) => self.judge(&join, is_home),
+            Err(error) => Verdict::Refused(error),
+        };
+        match verdict {
             Verdict::Late => {}
             Verdict::Refused(error) => {
                 self.outputs.push_back(Output::Send(peer, ToNode::Refused { incarnation: join.incarnation, error }));

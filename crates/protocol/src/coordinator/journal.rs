@@ -9,6 +9,7 @@ use crate::id::{Gid, Incarnation, NodeId, Slot};
 use crate::placement::{Extent, Span};
 use crate::wire::control::Changes;
 use crate::wire::copies::CopiedExtent;
+use crate::wire::versions::OLDEST;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of GIDs that one record reserves: a create costs one record, not two.
@@ -65,6 +66,11 @@ impl OwnerUsage {
 }
 
 impl Ledger {
+    /// The first version of the wire that knows all that is in the ledger.
+    pub fn since(&self) -> u32 {
+        OLDEST
+    }
+
     /// Takes a record in.
     pub fn apply(&mut self, record: &Record) {
         match record {

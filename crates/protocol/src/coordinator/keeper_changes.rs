@@ -53,6 +53,15 @@ impl Coordinator {
         }
     }
 
+    /// The address of a keeper that is no member at present, if there is one.
+    pub(super) fn absent_keeper(&self) -> Option<String> {
+        let is_there = |address: &String| {
+            let is_at = |node: NodeId| self.ledger.nodes.get(&node).is_some_and(|record| record.address == *address);
+            self.roster.members().any(|(node, _)| is_at(node))
+        };
+        self.keepers.known.list.addresses().into_iter().find(|address| !is_there(address))
+    }
+
     /// The disk of the member at that address.
     fn disk_at(&self, address: &str) -> Option<u128> {
         let is_there = |node: &NodeId| self.ledger.nodes.get(node).is_some_and(|record| record.address == address);

@@ -55,6 +55,7 @@ mod roster;
 mod settings;
 mod shortage;
 mod spills;
+mod versions;
 
 pub use asks::AskKey;
 pub use commit::{BatchNumber, Commits, WaitingOutputs};
@@ -419,6 +420,9 @@ impl Coordinator {
                 self.send(task.node, ToNode::Reply { request, result: Err(error) });
             }
             RequestArrival::New => {
+                if let Err(error) = self.check_all_know(task.what.since()) {
+                    return self.send(task.node, ToNode::Reply { request, result: Err(error) });
+                }
                 // `settle` begins it before this turn is over, unless its user has enough under way.
                 self.asks.open(now_ms, key, task);
             }

@@ -8,6 +8,7 @@ use crate::keeper_list::KeeperList;
 use crate::placement::{Extent, Layout, Placement, Span};
 use crate::wire::control::Changes;
 use crate::wire::copies::CopiedExtent;
+use crate::wire::versions::OLDEST;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -136,6 +137,13 @@ pub enum Record {
         /// The request that changed it; `None` where a seat that waited for a disk got one.
         by: Option<AskKey>,
     },
+}
+
+impl Record {
+    /// The first version of the wire whose builds can read the record.
+    pub fn since(&self) -> u32 {
+        OLDEST
+    }
 }
 
 /// Manner of the end of a node's epoch.

@@ -10,6 +10,7 @@ use crate::member::{self, Member};
 use crate::placement::Placement;
 use crate::wire::control::{Existing, Made, Memory, RegionStat, RegionView, ReportedExtent, Which};
 use crate::wire::copies::{CopiedExtent, ToHolder};
+use crate::wire::versions::NEWEST;
 use std::collections::BTreeSet;
 
 mod changes;
@@ -171,7 +172,7 @@ impl Pool {
     fn connect(&mut self, number: usize) {
         self.nodes[number].peer = Some(Peer(self.peer_next));
         self.peer_next += 1;
-        self.nodes[number].member.connected(self.now_ms);
+        self.nodes[number].member.connected(self.now_ms, NEWEST);
         self.run();
     }
 

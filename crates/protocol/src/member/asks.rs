@@ -56,6 +56,16 @@ impl ForwardedRequests {
         due.map(message).collect()
     }
 
+    /// Gives up what the coordinator does not know: both speak this version of the wire.
+    pub fn take_unknown(&mut self, spoken: u32) -> Vec<GivenUp> {
+        let unknown = self.open.extract_if(.., |_, open| open.what.since() > spoken);
+        let give_up = |(request, open): (u64, Open)| {
+            let error = open.what.check_known("the coordinator's node", spoken).err()?;
+            Some(GivenUp { request, client: open.client, error })
+        };
+        unknown.filter_map(give_up).collect()
+    }
+
     /// Gives up what was not answered within `answer_ms`.
     pub fn give_up(&mut self, now_ms: u64, answer_ms: u64) -> Vec<GivenUp> {
         let late: Vec<u64> =

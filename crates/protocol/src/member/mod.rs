@@ -38,6 +38,7 @@ use crate::wire::control::{
     Answer, FromNode, Memory, NodeAddress, NodeStatus, Order, OwnStatus, ReportedExtent, Request, ToNode,
 };
 use crate::wire::copies::{CopiedExtent, FromHolder, ToHolder};
+use crate::wire::versions::OLDEST;
 use asks::{ForwardedRequests, GivenUp};
 use clients::Clients;
 use orders::{OrderArrival, ReceivedOrders};
@@ -256,6 +257,8 @@ pub struct Member {
     settings: Settings,
     state: State,
     is_connected: bool,
+    /// Version of the wire that the coordinator and this node speak.
+    spoken: u32,
     was: Option<(NodeId, Epoch)>,
     /// The epoch that is being granted for.
     next: Option<(NodeId, Epoch)>,
@@ -283,6 +286,7 @@ impl Member {
             settings,
             state: State::Joining,
             is_connected: false,
+            spoken: OLDEST,
             was: None,
             next: None,
             held: BTreeMap::new(),
@@ -353,10 +357,10 @@ impl Member {
         self.memory = memory;
     }
 
-    /// The connection to the coordinator is there; one that was there before is given up.
-    pub fn connected(&mut self, now_ms: u64) {
+    /// The connection to the coordinator is there, where both speak a version of the wire. One that was there before is given up.
+    pub fn connected(&mut self, now_ms: u64, spoken: u32) {
         self.disconnected();
-        self.is_connected = true;
+        (self.is_connected, self.spoken) = (true, spoken);
         self.asks.resend();
         if matches!(self.state, State::Joining | State::Lapsed) {
             self.join(now_ms);
@@ -531,9 +535,8 @@ impl Member {
             self.lapse(Event::LeaseEnds);
             self.join(now_ms);
         }
-        for GivenUp { request, client, error } in self.asks.give_up(now_ms, self.settings.answer_ms) {
-            self.outputs.push_back(Output::AskDone { request, client, result: Err(error) });
-        }
+        let late = self.asks.give_up(now_ms, self.settings.answer_ms);
+        self.give_up(late);
         self.repeat_join(now_ms);
         self.renew(now_ms);
         self.send_due(now_ms);
@@ -706,10 +709,17 @@ impl Member {
     }
 
     /// Sends requests and news of clients that are due; only members are listened to.
+    fn give_up(&mut self, given_up: Vec<GivenUp>) {
+        let done = |GivenUp { request, client, error }| Output::AskDone { request, client, result: Err(error) };
+        self.outputs.extend(given_up.into_iter().map(done));
+    }
+
     fn send_due(&mut self, now_ms: u64) {
         if !self.is_connected || self.phase() != Phase::Member {
             return;
         }
+        let unknown = self.asks.take_unknown(self.spoken);
+        self.give_up(unknown);
         let repeat_ms = self.settings.repeat_ms;
         let due = self.asks.due(now_ms, repeat_ms).into_iter().chain(self.clients.due(now_ms, repeat_ms));
         self.outputs.extend(due.map(Output::Send));

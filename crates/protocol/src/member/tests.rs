@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::id::Grant;
+use crate::wire::versions::NEWEST;
 
 #[test]
 fn the_table_is_this() {
@@ -23,7 +24,7 @@ Leave          Joining, Member, Regranting, Lapsed -> Left
 
 fn joined() -> Member {
     let mut member = Member::new(Settings::new(Incarnation(1), "n", "127.0.0.1:1"));
-    member.connected(0);
+    member.connected(0, NEWEST);
     member.handle(0, welcome(1, 1, &[], 0));
     while member.poll().is_some() {}
     member
@@ -90,7 +91,7 @@ fn a_new_epoch_is_granted_for_before_the_node_is_a_member_again() {
     member.handle(1, make(1, 1));
     member.made(1, Ok(vec![extent(7)]));
     member.disconnected();
-    member.connected(5);
+    member.connected(5, NEWEST);
     outputs(&mut member);
     member.handle(6, welcome(2, 2, &[7], 2));
     assert_eq!(member.phase(), Phase::Regranting);

@@ -1,8 +1,8 @@
 //! The memory behind what a node lends: its kind, its pages, and the NUMA nodes on which it lies. Since version 28.
 //!
 //! A program asks by a [`Kind::Look`](super::head::Kind::Look) with [`ABOUT_BACKING`] as its head's detail; the body is a
-//! [`Look`](super::look::Look). The reply is a [`Kind::Seen`](super::head::Kind::Seen) with that detail and a [`Backing`] as its body. A node
-//! of version 27 does not read the detail, and replies as to any look.
+//! [`Look`](super::look::Look). The reply is a [`Kind::Seen`](super::head::Kind::Seen) with that detail and a [`Backing`] as its body. Nodes of
+//! earlier versions are not asked: they do not read the detail, and reply as to any look.
 //!
 //! Everybody is told of the node's memory as a whole. Regions are told of to who brings a grant to read them.
 
@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 
 /// Detail in the head of a look at the node's memory, and of its reply.
 pub const ABOUT_BACKING: u64 = 1;
+
+/// The version of the wire from which on nodes are asked.
+pub const SINCE: u32 = 28;
 
 /// Most NUMA nodes that one reply names for a region. Memory of further ones counts as memory of no known node.
 const NUMA_COUNT_MAX: usize = 64;

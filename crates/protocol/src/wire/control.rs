@@ -21,6 +21,7 @@ use crate::wire::greeting::Sealing;
 use crate::wire::link::LinkSocket;
 pub use crate::wire::rebalance::WhyStays;
 use crate::wire::rebalance::{RebalanceStatus, RebalanceWish};
+use crate::wire::versions::{OLDEST, Versions};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,8 +30,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Request {
     /// Becomes a client; answered by [`Answer::Attached`].
     Attach {
-        /// Wire version of the client.
-        version: u32,
+        /// Versions of the wire that the client speaks.
+        versions: Versions,
         /// Its place in a job, when it has one.
         job: Option<JobRank>,
     },
@@ -181,6 +182,23 @@ pub enum Request {
     Detach,
     /// The program's end is no death from here on, although handles may still be open. Not answered.
     Leave,
+}
+
+impl Request {
+    /// The first version of the wire that has the request.
+    pub fn since(&self) -> u32 {
+        OLDEST
+    }
+
+    /// Refuses a request that is younger than the version which `peer` speaks.
+    ///
+    /// **Errors**: [`Error::TooOld`].
+    pub fn check_known(&self, peer: &str, speaks: u32) -> Result<(), Error> {
+        match self.since() {
+            needs if needs > speaks => Err(Error::TooOld { peer: peer.to_owned(), speaks, needs }),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A wish about what a node holds.
@@ -481,6 +499,8 @@ pub struct Attached {
     pub home: NodeAddress,
     /// Connections that its node seals, and so does it.
     pub sealing: Sealing,
+    /// Versions of the wire that the node speaks.
+    pub versions: Versions,
 }
 
 /// Address of a node.
@@ -648,6 +668,8 @@ pub struct Memory {
     pub clients: u32,
     /// True if it was told to do without sealing.
     pub is_plain: bool,
+    /// Versions of the wire that the node speaks.
+    pub versions: Versions,
 }
 
 impl Memory {

@@ -61,8 +61,7 @@ pub enum Query {
     },
     /// Asks what the node has and did; answered by [`Reply::Seen`].
     Look(Look),
-    /// Asks for the memory behind the node's extents; answered by [`Reply::Backing`], and by [`Reply::Seen`] of a node of version 27. Since
-    /// version 28.
+    /// Asks for the memory behind the node's extents; answered by [`Reply::Backing`]. Since version 28.
     Backing(Look),
 }
 

@@ -1,17 +1,18 @@
-//! The first bytes of every connection: who is there, which version, and both sides' proof that they have the pool's key.
+//! The first bytes of every connection: who is there, which versions it speaks, and both sides' proof that they have the pool's key.
 //!
 //! ```text
 //! connector                       acceptor
 //!    Hello (nonce c)      --->
-//!                         <---    Hello (nonce a)          either side stops here on another version
+//!                         <---    Hello (nonce a)          either side stops here without a common version
 //!    48 bytes             --->                             Noise NNpsk0: that the connector has the key of its kind
 //!                         <---    a length of 2 bytes      0: refused; else that the acceptor has it too, and what it refuses
 //!    sealed records       <-->    sealed records           unless both hellos say the same of doing without
 //! ```
 //!
-//! The magic and the version keep their place for ever. So any two builds can refuse each other in one line.
+//! The magic and the versions keep their place for ever. So any two builds can refuse each other in one line.
 
-use super::{Malformed, VERSION};
+use super::Malformed;
+use super::versions::Versions;
 use crate::id::User;
 use serde::{Deserialize, Serialize};
 use zerocopy::byteorder::little_endian::{U32, U64};
@@ -64,8 +65,8 @@ pub enum Sealing {
 /// The first message of either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Wire version of the sender.
-    pub version: u32,
+    /// Versions of the wire that the sender speaks.
+    pub versions: Versions,
     /// The connection's purpose.
     pub role: Role,
     /// For a node's messages about pages or copies: the node's number. For commands: the [series](crate::session::Series) that the
@@ -88,7 +89,7 @@ pub struct Hello {
 #[repr(C)]
 struct RawHello {
     magic: [u8; 8],
-    version: U32,
+    versions: U32,
     role: U32,
     from: U64,
     uid: U32,
@@ -103,7 +104,7 @@ const _: () = assert!(size_of::<RawHello>() == HELLO_LEN);
 impl Hello {
     /// A hello of this build, of a node that insists on sealing.
     pub fn new(role: Role, from: u64, nonce: [u8; NONCE_LEN]) -> Hello {
-        Hello { version: VERSION, role, from, user: ROOT, nonce, client: 0, plain: 0 }
+        Hello { versions: Versions::BUILD, role, from, user: ROOT, nonce, client: 0, plain: 0 }
     }
 
     /// True if both sides would do without sealing, for the same reason.
@@ -120,7 +121,7 @@ impl Hello {
     pub fn encode(&self) -> [u8; HELLO_LEN] {
         let raw = RawHello {
             magic: MAGIC,
-            version: self.version.into(),
+            versions: self.versions.pack().into(),
             role: (self.role as u32).into(),
             from: self.from.into(),
             uid: self.user.uid.into(),
@@ -138,7 +139,7 @@ impl Hello {
         if raw.magic != MAGIC {
             return Err(Malformed("not a hanare peer"));
         }
-        let version = raw.version.get();
+        let versions = Versions::unpack(raw.versions.get());
         let role = [Role::Data, Role::Control, Role::Pages, Role::Link, Role::Copies, Role::Keeper]
             .into_iter()
             .find(|role| *role as u32 == raw.role.get());
@@ -146,10 +147,12 @@ impl Hello {
             Some(role) => {
                 let (client, plain) = (raw.client.get(), raw.plain.get());
                 let user = User { uid: raw.uid.get(), gid: raw.gid.get() };
-                Ok(Hello { version, role, from: raw.from.get(), user, nonce: raw.nonce, client, plain })
+                Ok(Hello { versions, role, from: raw.from.get(), user, nonce: raw.nonce, client, plain })
             }
-            // Another version may know more roles: its number is what matters.
-            None if version != VERSION => Ok(Hello { version, ..Hello::new(Role::Data, 0, raw.nonce) }),
+            // A build that shares no version may know more roles: its versions are what matters.
+            None if versions.spoken_with(Versions::BUILD).is_none() => {
+                Ok(Hello { versions, ..Hello::new(Role::Data, 0, raw.nonce) })
+            }
             None => Err(Malformed("unknown role")),
         }
     }
@@ -169,9 +172,9 @@ mod tests {
     #[test]
     fn another_version_is_read_whatever_else_it_says() {
         let mut bytes = Hello::new(Role::Data, 7, [3; NONCE_LEN]).encode();
-        bytes[8] = 99;
+        bytes[8..12].copy_from_slice(&[99, 0, 99, 0]);
         bytes[12] = 77;
-        assert_eq!(Hello::decode(&bytes).unwrap().version, 99);
+        assert_eq!(Hello::decode(&bytes).unwrap().versions.newest, 99);
     }
 
     #[test]

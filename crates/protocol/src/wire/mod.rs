@@ -22,8 +22,6 @@ pub mod page;
 pub mod queue;
 pub mod rebalance;
 pub mod sync;
-
-/// Version of everything in this module; builds with another one are refused at the greeting.
-pub const VERSION: u32 = 26;
+pub mod versions;
 
 pub use crate::malformed::Malformed;

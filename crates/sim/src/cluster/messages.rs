@@ -3,6 +3,7 @@
 use super::*;
 use crate::network::Connection;
 use hanare_protocol::wire::copies::FromHolder;
+use hanare_protocol::wire::versions::NEWEST;
 
 impl Cluster {
     pub(super) fn on_connect(&mut self, node: usize, life: u64) -> Check {
@@ -18,7 +19,7 @@ impl Cluster {
         };
         let peer = self.connections.open((node, life), home);
         (process.connection, process.heard_ms) = (Some(peer), self.course.now_ms);
-        process.member.connected(self.course.now_ms);
+        process.member.connected(self.course.now_ms, NEWEST);
         self.drain_node(node)
     }
 

@@ -6,8 +6,10 @@
 
 use crate::client::session::NodeSession;
 use hanare_fabric::shm::ShmParts;
+use hanare_fabric::tcp::Caller;
 use hanare_protocol::id::JobRank;
 use hanare_protocol::wire::control::Attached;
+use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
 use hanare_ring::thread_slots::ThreadSlots;
 use std::os::fd::OwnedFd;
@@ -91,6 +93,12 @@ impl Life {
         })?;
         let link = Mutex::new(Some(ShmParts { memory, bell }));
         Ok(Life { number, session, thread_slots: ThreadSlots::open(thread_slots)?, attached, link, next: OnceLock::new() })
+    }
+
+    /// The program as it calls another node.
+    pub fn caller(&self, role: Role, from: u64) -> Caller {
+        let Attached { client, user, sealing, .. } = self.attached;
+        Caller { role, from, client: client.0, user, sealing, versions: self.session.versions() }
     }
 
     /// True if no other has begun.

@@ -38,7 +38,7 @@ use deaths::Deaths;
 use hanare_fabric::agree;
 use hanare_fabric::settings;
 use hanare_fabric::shm::ShmLink;
-use hanare_fabric::tcp::{self, Caller};
+use hanare_fabric::tcp;
 use hanare_protocol::id::{ClientId, Gid, JobRank, NodeId, Rights, User};
 use hanare_protocol::queue::PortId;
 use hanare_protocol::session::Series;
@@ -276,9 +276,7 @@ impl Shared {
             let reason = "programs link over TCP alone".to_owned();
             return Err(Error::BadSetting { key: "the fabric".to_owned(), value: self.fabric.to_string(), reason });
         }
-        let attached = &self.lives.connected().map_err(|error| self.own_lost_for(error))?.attached;
-        let (client, user, sealing) = (attached.client.0, attached.user, attached.sealing);
-        let caller = Caller { role: Role::Link, from: port.0, client, user, sealing };
+        let caller = self.lives.connected().map_err(|error| self.own_lost_for(error))?.caller(Role::Link, port.0);
         let deadline = Instant::now() + self.bound;
         let greeted = tcp::connect(address, caller, &|hellos: &tcp::Hellos| self.prove(hellos), deadline);
         Ok(greeted.map_err(|error| lost_while_greeted(node, error))?.link)
@@ -294,9 +292,8 @@ impl Shared {
         deadline: Instant,
         agree: impl Fn(tcp::Greeted) -> Result<T>,
     ) -> Result<T> {
-        let attached = &self.lives.connected().map_err(|error| self.own_lost_for(error))?.attached;
-        let (client, user, sealing) = (attached.client.0, attached.user, attached.sealing);
-        let caller = Caller { role: Role::Data, from: series.map_or(0, |series| series.0), client, user, sealing };
+        let life = self.lives.connected().map_err(|error| self.own_lost_for(error))?;
+        let caller = life.caller(Role::Data, series.map_or(0, |series| series.0));
         let then = |mut greeted: tcp::Greeted| {
             // A thread's message on pages must arrive from a fault, though its program is killed: the home counts on it.
             if series.is_some() {

@@ -44,13 +44,12 @@ impl Remote {
         }
     }
 
-    /// Asks for the memory behind the node's extents; `None` of a node of version 27.
+    /// Asks for the memory behind the node's extents.
     ///
     /// **Errors**: as for [`Remote::look`].
-    pub fn backing(&self, look: &Look, patience: Patience) -> Result<Option<Backing>> {
+    pub fn backing(&self, look: &Look, patience: Patience) -> Result<Backing> {
         match self.query(&Query::Backing(look.clone()), patience, (self.left(patience), self.bound))? {
-            Some(Reply::Backing(backing)) => Ok(Some(*backing)),
-            Some(Reply::Seen(_)) => Ok(None),
+            Some(Reply::Backing(backing)) => Ok(*backing),
             _ => Err(self.garbage()),
         }
     }

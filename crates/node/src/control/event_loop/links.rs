@@ -50,11 +50,11 @@ impl ControlLoop {
         let Some(home) = &mut self.home else { return };
         match home.dialed(now_ms, outcome) {
             // The keeper here leads meanwhile.
-            Ok(()) if self.coordination.is_some() => drop(home.lost(now_ms)),
-            Ok(()) => {
+            Ok(_) if self.coordination.is_some() => drop(home.lost(now_ms)),
+            Ok(spoken) => {
                 let event = home.link.as_ref().expect("just connected").event();
                 if epoll::add(&self.epoll, event, EventData::new_u64(HOME), EventFlags::IN).is_ok() {
-                    self.member.connected(now_ms);
+                    self.member.connected(now_ms, spoken);
                     self.on_home();
                 }
             }
