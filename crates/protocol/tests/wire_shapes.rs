@@ -137,7 +137,8 @@ fn read(version: u32) -> Registry {
     let path = file(version);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let line = |line: &str| {
-        let (name, format) = line.split_once(' ').expect("a name and a shape");
+        // A shape has no blank; a name may have one.
+        let (name, format) = line.rsplit_once(' ').expect("a name and a shape");
         (name.to_owned(), serde_json::from_str(format).expect("a shape"))
     };
     text.lines().map(line).collect()

@@ -448,3 +448,15 @@ fn memory_of_named_numa_nodes_is_lent_and_found_there() {
     let refused = lends("1023").unwrap_err();
     assert!(matches!(&refused, Error::BadSetting { key, .. } if key == "numa"), "{refused}");
 }
+
+#[test]
+fn a_file_that_somebody_makes_shorter_loses_bytes_and_not_the_process() {
+    let scratch = Scratch::new("shorter", 8 * SLAB);
+    let lender = scratch.lender(8 * SLAB);
+    let extent = lender.make(4 * SLAB).unwrap();
+    fill(&extent, 5);
+    std::fs::OpenOptions::new().write(true).open(&scratch.0).unwrap().set_len(0).unwrap();
+    assert!(window(&extent).slice(0, 8).write_from(&[1; 8]).is_err());
+    assert!(window(&extent).slice(0, 8).read_into(&mut [0; 8]).is_err(), "and never passes for zeros");
+    drop(extent);
+}
