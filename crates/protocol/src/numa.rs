@@ -112,7 +112,7 @@ pub struct NumaNode {
     pub processors: u32,
     /// Bytes of its memory.
     pub total: u64,
-    /// Bytes of it that are free, with pages of files that nobody read lately.
+    /// Bytes of it that are free, or that the kernel takes back for others: pages of files, and caches of its own.
     pub free: u64,
     /// Distances to all nodes in their order; 10 is its own.
     pub distances: Vec<u32>,
@@ -126,7 +126,8 @@ impl NumaNode {
         let processors = file("cpulist").and_then(|text| count(&text)).unwrap_or(0);
         let distances = file("distance").unwrap_or_default();
         let distances = distances.split_whitespace().map_while(|text| text.parse().ok());
-        let free = field(&about, "MemFree:").unwrap_or(0).saturating_add(field(&about, "Inactive(file):").unwrap_or(0));
+        let fields = ["MemFree:", "Active(file):", "Inactive(file):", "SReclaimable:"];
+        let free = fields.into_iter().filter_map(|name| field(&about, name)).fold(0, u64::saturating_add);
         let total = field(&about, "MemTotal:").unwrap_or(0);
         let distances = distances.take(NUMA_NODE_COUNT_MAX as usize).collect();
         Some(NumaNode { number, processors, total, free: free.min(total), distances })
@@ -244,16 +245,18 @@ mod tests {
 
     #[test]
     fn a_node_is_read_from_the_kernels_files() {
+        let meminfo = "Node 1 MemTotal:  2048 kB\nNode 1 MemFree:  512 kB\nNode 1 Inactive(file):  8 kB\n\
+                       Node 1 Active(file): 4 kB\nNode 1 SReclaimable: 4 kB\n";
         let file = |name: &str| match name {
             "cpulist" => Some("0-3,8-11\n".to_owned()),
-            "meminfo" => Some("Node 1 MemTotal:  2048 kB\nNode 1 MemFree:  512 kB\nNode 1 Inactive(file):  8 kB\n".to_owned()),
+            "meminfo" => Some(meminfo.to_owned()),
             "distance" => Some("20 10\n".to_owned()),
             _ => None,
         };
         let distances = vec![20, 10];
         assert_eq!(
             NumaNode::read("node1", file),
-            Some(NumaNode { number: 1, processors: 8, total: 2 << 20, free: 520 << 10, distances })
+            Some(NumaNode { number: 1, processors: 8, total: 2 << 20, free: 528 << 10, distances })
         );
         assert_eq!(NumaNode::read("has_cpu", file), None);
         assert_eq!(NumaNode::read("node1024", file), None);
