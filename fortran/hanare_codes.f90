@@ -57,6 +57,8 @@ module hanare_codes
     integer(c_int), parameter :: HANARE_ERR_READER_GONE = -50 ! the reader died while this writer waits for room
     integer(c_int), parameter :: HANARE_ERR_NOT_TRUSTED = -51 ! a user made the region that this program does not trust
     integer(c_int), parameter :: HANARE_ERR_TOO_OLD = -52 ! a node of the pool is of an older build that does not know the request
+    integer(c_int), parameter :: HANARE_ERR_TENANT_REFUSED = -53 ! the pool has no tenant of that name and key: see HANARE_TENANT
+    integer(c_int), parameter :: HANARE_ERR_TENANT_GONE = -54 ! the program's tenant was removed from the pool
 
     ! Rights of hanare_open.
     integer(c_int), parameter :: HANARE_MOST = 0 ! the most that the user may do

@@ -100,6 +100,8 @@ extern "C" {
 #define HANARE_ERR_READER_GONE (-50)      /* the reader died while this writer waits for room */
 #define HANARE_ERR_NOT_TRUSTED (-51)      /* a user made the region that this program does not trust: see hanare_trusting */
 #define HANARE_ERR_TOO_OLD (-52)          /* a node of the pool is of an older build that does not know the request */
+#define HANARE_ERR_TENANT_REFUSED (-53)   /* the pool has no tenant of that name and key: see HANARE_TENANT */
+#define HANARE_ERR_TENANT_GONE (-54)      /* the program's tenant was removed from the pool */
 
 /* The message of the calling thread's last failed call, beginning with the name of that call.
  *
@@ -150,9 +152,9 @@ typedef struct hanare_store hanare_store;     /* an open store */
 
 /* Attaches to this host's node, and takes the rank that the launcher gave.
  *
- * When       first. Reads HANARE_NODE, HANARE_RANK, HANARE_RANKS, HANARE_JOB.
+ * When       first. Reads HANARE_NODE, HANARE_TENANT, HANARE_RANK, HANARE_RANKS, HANARE_JOB.
  * Ownership  *pool is the caller's until hanare_detach.
- * Errors     NO_NODE, VERSION_MISMATCH, BAD_SETTING, BAD_ARGUMENT.
+ * Errors     NO_NODE, VERSION_MISMATCH, BAD_SETTING, BAD_ARGUMENT, TENANT_REFUSED.
  */
 int hanare_attach(hanare_pool **pool);
 
@@ -161,6 +163,12 @@ int hanare_attach(hanare_pool **pool);
  * Otherwise as hanare_attach.
  */
 int hanare_attach_to(const char *address, hanare_pool **pool);
+
+/* The same as a program of the tenant whose file that is, whatever HANARE_TENANT says. NULL for `address`: the node of the settings.
+ *
+ * Errors     as hanare_attach; TENANT_REFUSED, after a second, where the pool has no tenant of that name and key; BAD_SETTING for the file.
+ */
+int hanare_attach_as(const char *address, const char *tenant_file, hanare_pool **pool);
 
 /* Gives the attachment back. Regions still open keep working until they are closed. Groups and mailboxes that the program opened over
  * this handle are left in good order: their messages arrive, and calls on them fail with BAD_USE until they are closed. A program that

@@ -69,13 +69,15 @@ pub fn of(error: &Error) -> c_int {
         Error::ReaderGone { .. } => -50,
         Error::NotTrusted { .. } => -51,
         Error::TooOld { .. } => -52,
+        Error::TenantRefused { .. } => -53,
+        Error::TenantGone { .. } => -54,
         _ => OTHER,
     }
 }
 
 /// Names of the codes and what they mean, as the header has them: that of code `-n` at place `n - 1`.
 #[rustfmt::skip]
-const ENTRIES: [(&CStr, &CStr); 52] = [
+const ENTRIES: [(&CStr, &CStr); 54] = [
     (c"HANARE_ERR_UNKNOWN_REGION", c"no region of that name"),
     (c"HANARE_ERR_NAME_TAKEN", c"a region of that name exists"),
     (c"HANARE_ERR_BAD_NAME", c"the name is empty, too long, or holds a byte that a file name cannot"),
@@ -128,6 +130,8 @@ const ENTRIES: [(&CStr, &CStr); 52] = [
     (c"HANARE_ERR_READER_GONE", c"the reader died while this writer waits for room"),
     (c"HANARE_ERR_NOT_TRUSTED", c"a user made the region that this program does not trust: see hanare_trusting"),
     (c"HANARE_ERR_TOO_OLD", c"a node of the pool is of an older build that does not know the request"),
+    (c"HANARE_ERR_TENANT_REFUSED", c"the pool has no tenant of that name and key: see HANARE_TENANT"),
+    (c"HANARE_ERR_TENANT_GONE", c"the program's tenant was removed from the pool"),
 ];
 
 /// The name of a code and what it means; every number from 0 on is success. `None` for what is no code.
@@ -210,6 +214,8 @@ mod tests {
             ("READER_GONE", Error::ReaderGone { queue: s() }),
             ("NOT_TRUSTED", Error::NotTrusted { region: s(), owner: 0, uid: 0 }),
             ("TOO_OLD", Error::TooOld { peer: s(), speaks: 0, needs: 0 }),
+            ("TENANT_REFUSED", Error::TenantRefused { tenant: s() }),
+            ("TENANT_GONE", Error::TenantGone { number: 0 }),
         ]
     }
 

@@ -4,6 +4,7 @@ use crate::argument::{give, items, place, reference, take, text, write_sized};
 use crate::border::{Outcome, code_of};
 use crate::code;
 use crate::group_ranks::GroupRanks;
+use hanare::tenant_file::TenantFile;
 use hanare::{Pool, Trust};
 use std::ffi::{c_char, c_int};
 
@@ -48,6 +49,27 @@ pub unsafe extern "C" fn hanare_attach_to(address: *const c_char, pool: *mut *mu
         let address = unsafe { text(address, "address") }?;
         // SAFETY: not NULL, so it is the caller's variable.
         unsafe { give(CPool::new(Pool::attach_to(address, None)?), into) };
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
+///
+/// # Safety
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hanare_attach_as(address: *const c_char, tenant_file: *const c_char, pool: *mut *mut CPool) -> c_int {
+    code_of("hanare_attach_as", || {
+        let into = place(pool, "pool")?;
+        // SAFETY: the caller's strings.
+        let file = unsafe { text(tenant_file, "tenant_file") }?;
+        let address = match address.is_null() {
+            true => hanare::settings::node_socket(),
+            // SAFETY: the same.
+            false => unsafe { text(address, "address") }?.to_owned(),
+        };
+        // SAFETY: not NULL, so it is the caller's variable.
+        unsafe { give(CPool::new(Pool::attach_as(&address, None, Some(TenantFile(file.into())))?), into) };
         Ok(code::OK)
     })
 }

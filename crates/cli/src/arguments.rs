@@ -1,8 +1,8 @@
 //! The command's words: one definition, from which its help, completions and man pages come.
 
 use crate::{
-    demo, forward, journal, keeper, key, mount, nbd, node, queue, rebalance, region, run, scrub, serve, store, top, trace,
-    what_if,
+    demo, forward, journal, keeper, key, mount, nbd, node, queue, rebalance, region, run, scrub, serve, store, tenant, top,
+    trace, what_if,
 };
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
@@ -69,6 +69,9 @@ pub enum Command {
     /// Check a coordinator's journal, or print its records
     #[command(subcommand)]
     Journal(journal::Command),
+    /// Make, list and remove tenants: users of the pool for services that run as one user
+    #[command(subcommand)]
+    Tenant(tenant::Command),
     /// Show the nodes that keep the pool's names together
     #[command(subcommand)]
     Keeper(keeper::Command),
@@ -113,7 +116,7 @@ pub enum Command {
 /// The commands by what they are for, as the help lists them.
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Use the pool", &["demo", "run", "region", "queue", "store", "mount", "nbd", "serve", "status", "top"]),
-    ("Operate it", &["node", "keeper", "key", "doctor", "scrub", "rebalance", "journal", "info", "completions", "man"]),
+    ("Operate it", &["node", "keeper", "key", "tenant", "doctor", "scrub", "rebalance", "journal", "info", "completions", "man"]),
     ("Measure and model", &["bench", "model", "report", "sim", "trace", "what-if"]),
 ];
 

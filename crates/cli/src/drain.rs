@@ -126,7 +126,7 @@ fn wait(pool: &Pool, node: NodeId, first: DrainStatus, mut goes_on: impl FnMut()
 ///
 /// **Errors**: those of a drain; an error in words where something stays on the node.
 pub fn before_end(socket: &str, limit: Duration, mut is_over: impl FnMut(Duration) -> bool) -> Result<()> {
-    let pool = Pool::attach_to(socket, None)?;
+    let pool = Pool::attach_as(socket, None, None)?;
     let (node, until) = (pool.node(), Instant::now() + limit);
     let begun = pool.drain(node, &DrainWish::Begin { to: BTreeSet::new() })?;
     let status = wait(&pool, node, begun, || Instant::now() < until && !is_over(LOOK_EVERY))?;

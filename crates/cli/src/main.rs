@@ -16,6 +16,7 @@
 //! | [`doctor`] | what is wrong, and what to type |
 //! | [`keeper`] | the nodes that hold the coordinator's journal together |
 //! | [`key`] | the file that lets hosts into one pool |
+//! | [`tenant`] | users of the pool whom no host knows |
 //! | [`demo`] | the pool at work |
 //! | [`forward`] | benches, models, the report and the simulator, which other crates hold |
 //! | [`models`] | how the program with the models is asked |
@@ -62,6 +63,7 @@ mod serve;
 mod size;
 mod status;
 mod store;
+mod tenant;
 mod top;
 mod trace;
 mod users;
@@ -154,6 +156,7 @@ fn outer(command: Command, words: &[OsString]) -> Result<i32> {
         Command::Key(command) => key::run(command)?,
         Command::Journal(command) => journal::run(&command)?,
         Command::Keeper(command) => keeper::run(&command)?,
+        Command::Tenant(command) => tenant::run(&command)?,
         Command::Store(command) => store::run(&command)?,
         Command::Bench(options) => forward::bench(&options)?,
         Command::Info { json } => info::run(json)?,

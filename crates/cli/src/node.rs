@@ -178,7 +178,7 @@ fn start_and_wait(options: &Options) -> Result<()> {
     }
     notify::tell("READY=1");
     let socket = node.socket().to_owned();
-    notify::watch(move || Pool::attach_to(&socket, None).is_ok())?;
+    notify::watch(move || Pool::attach_as(&socket, None, None).is_ok())?;
     let (stops, says_so, drains) = (node.clone(), !options.json, options.drain_on_term.map(Duration::from_secs));
     std::thread::Builder::new().name("end".to_owned()).spawn(move || {
         let first = told.1.iter().find_map(|step| if let Step::End(signal) = step { Some(signal) } else { None });
@@ -199,7 +199,7 @@ fn start_and_wait(options: &Options) -> Result<()> {
 
 /// True if no region has bytes on the node.
 fn holds_nothing(node: &Node) -> bool {
-    let own = Pool::attach_to(node.socket(), None).and_then(|pool| pool.own_status());
+    let own = Pool::attach_as(node.socket(), None, None).and_then(|pool| pool.own_status());
     own.is_ok_and(|status| status.regions == 0)
 }
 

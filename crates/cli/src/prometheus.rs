@@ -35,7 +35,7 @@ pub fn serve(address: &str, token: Option<&Path>, socket: &str) -> Result<()> {
     let terms = Terms { token, place_count: SCRAPER_COUNT_MAX, patience: REQUEST_MAX };
     http::start(listener, terms, move |page| match page {
         Page::Metrics => told(metrics(&socket, names)),
-        Page::Health => told(Pool::attach_to(&socket, None).map(|_| "ok\n".to_owned())),
+        Page::Health => told(Pool::attach_as(&socket, None, None).map(|_| "ok\n".to_owned())),
         Page::Ready => told(is_member(&socket).map(|()| "ok\n".to_owned())),
     })
 }
@@ -57,7 +57,7 @@ fn told(text: hanare::Result<String>) -> (&'static str, String) {
 }
 
 fn is_member(socket: &str) -> hanare::Result<()> {
-    let pool = Pool::attach_to(socket, None)?;
+    let pool = Pool::attach_as(socket, None, None)?;
     let own = pool.node();
     match pool.status()?.nodes.iter().any(|node| node.node == own && node.alive) {
         true => Ok(()),
@@ -68,7 +68,7 @@ fn is_member(socket: &str) -> hanare::Result<()> {
 /// All metrics: of this node always, of the pool where its coordinator answers. Names of regions are for who brought a token: every user
 /// of the host reaches a loopback address.
 fn metrics(socket: &str, names: bool) -> hanare::Result<String> {
-    let pool = Pool::attach_to(socket, None)?;
+    let pool = Pool::attach_as(socket, None, None)?;
     let own = commands(&pool.node_counts()?) + &shared(&pool.page_stats()?, names);
     let status = pool.status();
     let mut text = own;

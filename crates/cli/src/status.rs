@@ -40,6 +40,7 @@ pub fn run(as_json: bool, every: Option<u64>) -> Result<()> {
 fn show(as_json: bool) -> Result<()> {
     let pool = Pool::attach_alone()?;
     let own = pool.own_status()?;
+    let is_root = pool.user().uid == 0;
     let status = match own.own.alive {
         true => within(PATIENCE, move || pool.status()),
         false => None,
@@ -59,7 +60,7 @@ fn show(as_json: bool) -> Result<()> {
             }
             Ok(())
         }
-        None => show_own(&own, as_json),
+        None => show_own(&own, (own.regions > 0 || is_root).then_some(own.regions), as_json),
     }
 }
 
@@ -70,9 +71,9 @@ fn within<T: Send + 'static>(bound: Duration, call: impl FnOnce() -> T + Send + 
     outcome.recv_timeout(bound).ok()
 }
 
-/// The own node's knowledge while the coordinator is away: itself, and the coordinator's address.
-fn show_own(status: &OwnStatus, as_json: bool) -> Result<()> {
-    let OwnStatus { own, regions, coordinator, .. } = status;
+/// The own node's knowledge while the coordinator is away: itself, and the coordinator's address. Only operators are told the number of regions.
+fn show_own(status: &OwnStatus, regions: Option<u64>, as_json: bool) -> Result<()> {
+    let OwnStatus { own, coordinator, .. } = status;
     if as_json {
         let away = json!({ "node": coordinator.node.0, "address": coordinator.address });
         print::json(&json!({ "coordinator_away": away, "regions_here": regions, "nodes": [node_value(own)] }))?;
@@ -83,10 +84,14 @@ fn show_own(status: &OwnStatus, as_json: bool) -> Result<()> {
         own[3] = "here".to_owned();
         show_nodes([away.iter().cloned().chain(unknown()).collect(), own].into_iter());
     }
-    let plural = if *regions == 1 { "region has" } else { "regions have" };
+    let held = match regions {
+        None => String::new(),
+        Some(1) => ", and 1 region has bytes on it".to_owned(),
+        Some(regions) => format!(", and {regions} regions have bytes on it"),
+    };
     bail!(
-        "the coordinator ({} at {}) does not answer; this is what {} knows, and {regions} {plural} bytes on it. Open regions stay usable; names \
-         and new regions wait for the coordinator",
+        "the coordinator ({} at {}) does not answer; this is what {} knows{held}. Open regions stay usable; names and new regions wait for the \
+         coordinator",
         coordinator.node,
         coordinator.address,
         status.own.node

@@ -11,6 +11,7 @@
 //! | `outbox`, `inbox` | what every fabric shares: the unsent part of a stream, and messages out of one |
 //! | [`control_socket`] | the Unix socket between a program and its node |
 //! | [`settings`] | each `HANARE_…` variable |
+//! | [`tenant_file`], [`regular_file`] | a tenant's name and key; files that are opened by name |
 //! | [`mod@wait`] | waiting for a link: pause, yield, park |
 //!
 //! # The life of a message
@@ -43,10 +44,12 @@ mod kind;
 pub mod link;
 mod offer;
 mod outbox;
+pub mod regular_file;
 pub mod settings;
 pub mod shm;
 pub mod stream;
 pub mod tcp;
+pub mod tenant_file;
 pub mod ucx;
 pub mod wait;
 

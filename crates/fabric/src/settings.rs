@@ -1,6 +1,7 @@
 //! Every setting of the library and the node: one `HANARE_…` variable each, with its default and meaning.
 
 use crate::agree::Choice;
+use crate::tenant_file::TenantFile;
 use hanare_memory::KeepFree;
 use hanare_memory::uffd::Features;
 use hanare_protocol::wire::versions::Versions;
@@ -30,6 +31,11 @@ pub const SETTINGS: &[Setting] = &[
         "HANARE_NODE",
         "$XDG_RUNTIME_DIR/hanare/node.sock",
         "socket of this host's node: a path, or @name for an abstract one",
+    ),
+    setting(
+        "HANARE_TENANT",
+        "none",
+        "file (mode 0600) with the tenant's name and key that a program attaches with, as `hanare tenant create` writes it",
     ),
     setting("HANARE_RANK", "from the launcher, else 0", "this program's rank in its job"),
     setting("HANARE_RANKS", "from the launcher, else 1", "how many ranks the job has"),
@@ -236,6 +242,11 @@ pub fn fabric() -> Result<Choice> {
 /// The socket of this host's node: `HANARE_NODE`, or the place where `hanare node` listens by default.
 pub fn node_socket() -> String {
     text("HANARE_NODE").unwrap_or_else(|| runtime_folder().join("node.sock").to_string_lossy().into_owned())
+}
+
+/// The file of the tenant that programs of this environment are of.
+pub fn tenant() -> Option<TenantFile> {
+    text("HANARE_TENANT").map(|path| TenantFile(PathBuf::from(path)))
 }
 
 /// The folder in which nodes tell each other how much memory they may take.

@@ -38,6 +38,8 @@ pub use client::{
 pub use hanare_fabric::Traffic;
 pub use hanare_fabric::agree as fabrics;
 pub use hanare_fabric::settings;
+/// Names and keys of tenants, and the files that hold them.
+pub use hanare_fabric::tenant_file;
 #[doc(inline)]
 pub use hanare_memory::Window;
 #[doc(inline)]
@@ -90,6 +92,8 @@ pub use hanare_protocol::wire::look::{LockStat, ProgramStat, Seen};
 #[doc(inline)]
 pub use hanare_protocol::wire::rebalance::{ExtentMove, FailedMove, RebalanceStatus, RebalanceWish};
 pub use hanare_protocol::wire::sync::{Wait, Word};
+#[doc(inline)]
+pub use hanare_protocol::wire::tenant::{TenantStat, TenantWish};
 #[doc(inline)]
 pub use hanare_protocol::{Error, Result};
 /// Traits of values that may lie in a region ([`Region::put_values`]), and their conversion to bytes for all other commands.

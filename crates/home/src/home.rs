@@ -154,7 +154,8 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
             return Some(Output::Copies(output));
         }
         let told = self.locks.outputs().pop_front();
-        told.or_else(|| self.locks.poll_brought(memory)).map(Output::Sync)
+        let told = told.or_else(|| self.locks.poll_brought(memory));
+        told.map(|output| Output::Sync(self.locks.in_words_of_user(output)))
     }
 
     /// The next output of copies for the driver. Calls on heaps have their answers here.

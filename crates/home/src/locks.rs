@@ -22,6 +22,7 @@ use hanare_protocol::limits::{
 };
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, LockGrant, RecallDue, Recalled};
 use hanare_protocol::name_owners::NameOwners;
+use hanare_protocol::tenant::lock_prefix;
 use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::sync::{LeaseWish, Party, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
@@ -137,11 +138,12 @@ impl Locks {
     pub fn seen_by(&self, user: User, client_of: impl Fn(u64) -> ClientId) -> (Vec<LockStat>, u64) {
         let (mut seen, mut count) = (Vec::new(), 0);
         let named = |claimants: &[Claimant]| claimants.iter().map(|claimant| client_of(claimant.link)).collect::<Vec<ClientId>>();
+        let prefix = lock_prefix(user.uid);
         for listed in self.locks.listed(LOOK_CLAIM_COUNT_MAX).filter(|listed| self.names.may(listed.name, user, Rights::Read)) {
             count += 1;
             if seen.len() < LOOK_COUNT_MAX {
                 seen.push(LockStat {
-                    name: listed.name.to_owned(),
+                    name: listed.name.strip_prefix(&prefix).unwrap_or(listed.name).to_owned(),
                     mode: listed.mode,
                     holders: named(&listed.holders),
                     waiters: named(&listed.waiters),

@@ -23,6 +23,11 @@ impl Quotas {
         self.users.get(&user).copied().unwrap_or_default()
     }
 
+    /// The user of a link that has asked for something.
+    pub fn user_of(&self, link: u64) -> Option<u32> {
+        self.links.get(&link).map(|(user, _)| *user)
+    }
+
     /// Sets a link's usage.
     pub fn set(&mut self, link: u64, usage: Usage) {
         let Some((user, before)) = self.links.get_mut(&link) else { return };

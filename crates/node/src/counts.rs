@@ -3,6 +3,7 @@
 //! Programs of its own host reach mapped bytes without it; those accesses are not counted.
 
 use hanare_protocol::Error;
+use hanare_protocol::tenant::is_tenant;
 use hanare_protocol::wire::command::{OP_KINDS, Op};
 use hanare_protocol::wire::control::{BUCKETS_US, CommandCount, CommandOrigin, NodeCounts};
 use std::collections::BTreeMap;
@@ -49,25 +50,51 @@ impl Counts {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner).entry(name(error)).or_default() += 1;
     }
 
-    /// All of them.
-    pub fn read(&self) -> NodeCounts {
-        let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
-        let command = |from: CommandOrigin, name: &str, kind: &Kind| CommandCount {
-            kind: name.to_owned(),
-            from,
-            count: load(&kind.count),
-            bytes: load(&kind.bytes),
-            micros: load(&kind.micros),
-            buckets: kind.buckets.iter().map(load).collect(),
+    /// All of them, as sums over `all`.
+    pub fn read(all: &[&Counts]) -> NodeCounts {
+        let command = |from: CommandOrigin, kind: usize| {
+            let kinds = || all.iter().map(move |counts| &counts.kinds[from as usize][kind]);
+            let sum = |of: &dyn Fn(&Kind) -> &AtomicU64| kinds().map(|kind| of(kind).load(Ordering::Relaxed)).sum();
+            CommandCount {
+                kind: OP_KINDS[kind].to_owned(),
+                from,
+                count: sum(&|kind| &kind.count),
+                bytes: sum(&|kind| &kind.bytes),
+                micros: sum(&|kind| &kind.micros),
+                buckets: (0..BUCKETS_US.len()).map(|at| sum(&|kind| &kind.buckets[at])).collect(),
+            }
         };
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused: BTreeMap<&'static str, u64> = BTreeMap::new();
+        for counts in all {
+            let own = counts.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            own.iter().for_each(|(name, count)| *refused.entry(name).or_default() += count);
+        }
         NodeCounts {
-            commands: ORIGINS
-                .iter()
-                .zip(&self.kinds)
-                .flat_map(|(from, kinds)| OP_KINDS.iter().zip(kinds).map(|(name, kind)| command(*from, name, kind)))
-                .collect(),
-            refused: refused.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+            commands: ORIGINS.iter().flat_map(|from| (0..OP_KINDS.len()).map(|kind| command(*from, kind))).collect(),
+            refused: refused.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+        }
+    }
+}
+
+/// The counts of a node: tenants' commands stand apart, because other users are not told of them.
+#[derive(Default)]
+pub(crate) struct AllCounts {
+    users: Arc<Counts>,
+    tenants: Arc<Counts>,
+}
+
+impl AllCounts {
+    /// The counts of a user's commands.
+    pub fn of(&self, uid: u32) -> Arc<Counts> {
+        if is_tenant(uid) { self.tenants.clone() } else { self.users.clone() }
+    }
+
+    /// The part that a user is told: all for an operator, nothing for a tenant.
+    pub fn read_by(&self, uid: u32, is_operator: bool) -> NodeCounts {
+        match (is_operator, is_tenant(uid)) {
+            (true, _) => Counts::read(&[&self.users, &self.tenants]),
+            (false, false) => Counts::read(&[&self.users]),
+            (false, true) => Counts::read(&[]),
         }
     }
 }
@@ -105,10 +132,10 @@ mod tests {
     fn a_command_is_counted_once_when_its_watch_ends() {
         let counts = Arc::new(Counts::default());
         let watch = counts.watch(&Op::Get, CommandOrigin::OtherHost, 4096);
-        assert!(counts.read().commands.iter().all(|command| command.count == 0));
+        assert!(Counts::read(&[&counts]).commands.iter().all(|command| command.count == 0));
         drop(watch);
         counts.refused(&Error::IsMapped { gid: hanare_protocol::id::Gid(1) });
-        let read = counts.read();
+        let read = Counts::read(&[&counts]);
         let counted: Vec<&CommandCount> = read.commands.iter().filter(|command| command.count > 0).collect();
         let [get] = counted[..] else { panic!("{read:?}") };
         assert_eq!((get.kind.as_str(), get.from, get.count, get.bytes), ("get", CommandOrigin::OtherHost, 1, 4096));
@@ -117,11 +144,27 @@ mod tests {
     }
 
     #[test]
+    fn commands_of_tenants_are_counted_for_operators_alone() {
+        let (all, tenant) = (AllCounts::default(), *hanare_protocol::tenant::TENANT_NUMBERS.start());
+        drop(all.of(1000).watch(&Op::Get, CommandOrigin::OwnHost, 1));
+        drop(all.of(tenant).watch(&Op::Get, CommandOrigin::OwnHost, 10));
+        let bytes = |read: NodeCounts| read.commands.iter().map(|command| command.bytes).sum::<u64>();
+        assert_eq!(
+            [(0, true), (1000, true), (1000, false), (tenant, false)].map(|(uid, is)| bytes(all.read_by(uid, is))),
+            [11, 11, 1, 0]
+        );
+    }
+
+    #[test]
     fn an_append_to_a_queue_is_counted_as_one() {
         let counts = Arc::new(Counts::default());
         drop(counts.watch(&Op::Append { lane: 0 }, CommandOrigin::OwnHost, 64));
-        let counted: Vec<String> =
-            counts.read().commands.into_iter().filter(|command| command.count > 0).map(|command| command.kind).collect();
+        let counted: Vec<String> = Counts::read(&[&counts])
+            .commands
+            .into_iter()
+            .filter(|command| command.count > 0)
+            .map(|command| command.kind)
+            .collect();
         assert_eq!(counted, ["append"]);
     }
 }

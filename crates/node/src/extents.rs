@@ -9,7 +9,7 @@ mod sharing;
 pub(crate) use ready::{Readiness, ReadyExtents};
 
 use super::closer::Closer;
-use super::counts::Counts;
+use super::counts::AllCounts;
 use super::direct_access::Programs;
 use super::extent::{NodeExtent, Writing};
 use super::member_list::MemberList;
@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 pub(crate) struct Extents {
     /// Units that queues in them spill, and the memory of both.
     pub spills: Arc<Spills>,
-    pub counts: Arc<Counts>,
+    pub counts: AllCounts,
     /// State shared with clients of this host.
     thread_slots: Mutex<LeasesOfClients<ThreadSlots>>,
     /// The attached programs.
@@ -183,7 +183,7 @@ impl Extents {
     pub fn new(lender: Arc<Lender>) -> Extents {
         Extents {
             spills: Spills::new(lender),
-            counts: Arc::default(),
+            counts: AllCounts::default(),
             thread_slots: Mutex::default(),
             members: MemberList::default(),
             closer: Closer::start(),

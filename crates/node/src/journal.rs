@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::regular_file::{self, FOLLOWS_LINKS, OWN_MODE};
+use hanare_fabric::regular_file::{self, FOLLOWS_LINKS, OWN_MODE};
 use hanare_memory::vital;
 use hanare_protocol::coordinator::Record;
 use hanare_protocol::wire::control;

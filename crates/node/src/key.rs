@@ -4,10 +4,9 @@
 //! Nodes believe all, and prove the first that the other side has. Nodes look at their file now and then. Any other file is a passphrase,
 //! and goes through Argon2id, so that a greeting seen on the wire is of little help to who guesses.
 
-use super::regular_file;
 use argon2::{Algorithm, Argon2, Params};
-use hanare_fabric::settings;
 use hanare_fabric::tcp::PoolKeys;
+use hanare_fabric::{regular_file, settings};
 use hanare_protocol::limits::KEY_COUNT_MAX;
 use hanare_protocol::{Error, Result};
 use std::fs::{File, OpenOptions, Permissions};

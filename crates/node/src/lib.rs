@@ -21,7 +21,6 @@
 //! | `notice_queue`, `notices` | how the threads tell each other something, and what |
 //! | `lost` | the error for lent memory that is gone |
 //! | `options` | how a node is started |
-//! | `regular_file` | files that are opened by name |
 
 mod closer;
 mod control;
@@ -45,7 +44,6 @@ mod options;
 mod pages;
 mod persistence;
 mod queues;
-mod regular_file;
 mod spill;
 mod user_times;
 

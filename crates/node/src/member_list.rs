@@ -24,6 +24,11 @@ impl MemberList {
         self.lock().insert(program.client, program);
     }
 
+    /// True for a program of that user.
+    pub fn is_of(&self, client: ClientId, user: u32) -> bool {
+        self.lock().get(&client).is_some_and(|program| program.user == user)
+    }
+
     /// Number of users with links here.
     pub fn user_count(&self) -> usize {
         self.users.load(Ordering::Relaxed)
@@ -57,6 +62,7 @@ mod tests {
             members.enter(ProgramStat { client: ClientId(number), process: 7, user, job: None });
         }
         members.strike(ClientId(3));
+        assert!(members.is_of(ClientId(1), 10) && !members.is_of(ClientId(1), 11) && !members.is_of(ClientId(9), 10));
         let seen = |user| members.seen_by(user).iter().map(|program| program.client.0).collect::<Vec<u64>>();
         assert_eq!([seen(10), seen(11), seen(12), seen(0)], [vec![1], vec![2], vec![], vec![1, 2]]);
     }

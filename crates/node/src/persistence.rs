@@ -20,8 +20,8 @@ mod tests;
 
 use super::extent::NodeExtent;
 use super::extents::{Described, Extents};
-use super::regular_file;
 use blocks::{fill, write_blocks};
+use hanare_fabric::regular_file;
 use hanare_protocol::id::{Gid, Incarnation};
 use hanare_protocol::limits::{KEPT_HEAD_LEN_MAX, REGION_COUNT_MAX};
 use hanare_protocol::size::Size;

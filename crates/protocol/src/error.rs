@@ -1,10 +1,14 @@
 //! The one error type of the pool: the event, its object, the limit, and the user's next step.
 
+mod afterwards;
+mod phrases;
+
 pub use crate::happened::Happened;
-use crate::id::{ClientId, Gid, NodeId, Rank};
+use crate::id::{ClientId, Gid, NodeId, Rank, who};
 pub use crate::malformed::Corrupt;
 use crate::size::{Size, Withheld};
 use crate::wire::versions::Versions;
+use phrases::{bad_group, quota_of};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -141,7 +145,7 @@ pub enum Error {
         happened: Happened,
     },
     /// The user may not do that to the region, or to the name of a lock or group.
-    #[error("user {uid} may not {what} '{region}' (owner {owner}, mode {mode:04o})")]
+    #[error("{} may not {what} '{region}' (owner {owner}, mode {mode:04o})", who(*uid))]
     NoPermission {
         /// The region, or the name.
         region: String,
@@ -156,8 +160,8 @@ pub enum Error {
     },
     /// The user's quota would be exceeded.
     #[error(
-        "user {uid} would own {} more than the {} there are, over the quota of {}; remove regions or ask for a larger HANARE_QUOTA",
-        Size(*asked), Size(*used), Size(*limit)
+        "{} would own {} more than the {} there are, over the quota of {}; remove regions or ask for a larger {}",
+        who(*uid), Size(*asked), Size(*used), Size(*limit), quota_of(*uid)
     )]
     QuotaExceeded {
         /// The user.
@@ -463,48 +467,23 @@ pub enum Error {
         /// The user of this program.
         uid: u32,
     },
-}
-
-/// The beginning of a group's refusal: of a number of parties, or of a call.
-fn bad_group(name: &str, asked: u32, parties: u32) -> String {
-    match asked == parties {
-        true => format!("group '{name}' cannot be used so"),
-        false => format!("group '{name}' has {parties} parties, and {asked} were asked for"),
-    }
-}
-
-impl Error {
-    /// Tells whether the failed call may have changed anything.
-    pub fn happened(&self) -> Happened {
-        match self {
-            Error::Broken { happened, .. } => *happened,
-            Error::Timeout { .. }
-            | Error::NodeLost { .. }
-            | Error::Garbage { .. }
-            | Error::System { .. }
-            | Error::PageLost { .. }
-            | Error::NotAWriter { .. } => Happened::Unknown,
-            _ => Happened::No,
-        }
-    }
-
-    /// True if the same call can succeed later without the caller changing it.
-    pub fn may_retry(&self) -> bool {
-        matches!(
-            self,
-            Error::Broken { happened: Happened::No, .. }
-                | Error::Timeout { .. }
-                | Error::NodeLost { .. }
-                | Error::NoCoordinator { .. }
-                | Error::NoNode { .. }
-                | Error::PoolFull { .. }
-                | Error::NotInTime { .. }
-                | Error::HeapFull { .. }
-                | Error::QueueFull { .. }
-                | Error::SecondReader { .. }
-                | Error::ReaderGone { .. }
-        )
-    }
+    /// The pool has no such tenant, or the key is not its own: which of both is not told. Since version 28.
+    #[error(
+        "tenant '{tenant}' is refused: the pool has none of that name with the key in the file that HANARE_TENANT names; ask the pool's operator \
+         for a fresh file (`hanare tenant key {tenant} --key-file FILE`)"
+    )]
+    TenantRefused {
+        /// The tenant's name as given.
+        tenant: String,
+    },
+    /// The program's tenant is removed from the pool. Since version 28.
+    #[error(
+        "this program's tenant (number {number}) was removed from the pool: end the program, or start it with another HANARE_TENANT"
+    )]
+    TenantGone {
+        /// The tenant's number as a user.
+        number: u32,
+    },
 }
 
 #[cfg(test)]

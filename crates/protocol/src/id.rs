@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::ops::RangeInclusive;
 
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident($inner:ty), $prefix:literal) => {
@@ -135,6 +136,23 @@ pub struct User {
     pub uid: u32,
     /// Primary group id.
     pub gid: u32,
+}
+
+/// Users' numbers that are tenants'.
+///
+/// Numbers from 2^31 on are no user's by the conventions of Linux systems: many programs take them for negative ones. The highest 2^20 are
+/// left alone, because 2^32 - 1 means nobody, and some systems use numbers just below it.
+/// **Source**: [systemd, "Users, Groups, UIDs and GIDs on systemd Systems", special ranges]
+pub const TENANT_NUMBERS: RangeInclusive<u32> = 0xFFE0_0000..=0xFFEF_FFFF;
+
+/// True for the number of a tenant, and of no real user.
+pub fn is_tenant(uid: u32) -> bool {
+    TENANT_NUMBERS.contains(&uid)
+}
+
+/// A user in words.
+pub fn who(uid: u32) -> String {
+    if is_tenant(uid) { format!("tenant number {uid}") } else { format!("user {uid}") }
 }
 
 /// A user that makes a request, with all that decides its rights.

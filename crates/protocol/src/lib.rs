@@ -71,6 +71,7 @@ pub mod session;
 pub mod shape;
 pub mod size;
 pub mod table;
+pub mod tenant;
 pub mod turns;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod wire;

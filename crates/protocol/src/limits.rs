@@ -3,8 +3,9 @@
 mod copies;
 mod heap;
 mod keepers;
+mod tenants;
 
-pub use {copies::*, heap::*, keepers::*};
+pub use {copies::*, heap::*, keepers::*, tenants::*};
 
 /// Bytes of a page, the unit of sharing. [D2 §6] and every kernel we run on.
 pub const PAGE_LEN: u64 = 4096;

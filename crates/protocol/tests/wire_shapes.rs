@@ -24,6 +24,7 @@ use hanare_protocol::wire::look::{Look, Seen};
 use hanare_protocol::wire::queue::{QueueChange, QueueRequest};
 use hanare_protocol::wire::rebalance::{RebalanceWish, WhyStays};
 use hanare_protocol::wire::sync::{Party, SyncAddress, SyncAnswer, SyncRequest, Wait, Word};
+use hanare_protocol::wire::tenant::TenantWish;
 use hanare_protocol::wire::versions::{NEWEST, OLDEST};
 use serde_reflection::{ContainerFormat, Registry, Samples, Tracer, TracerConfig};
 use std::path::PathBuf;
@@ -56,6 +57,7 @@ fn today() -> Registry {
                 Request,
                 Rights,
                 Sealing,
+                TenantWish,
                 Which,
                 WhyStays,
             ],
@@ -77,6 +79,7 @@ fn today() -> Registry {
                 Recalled,
                 Request,
                 Rights,
+                TenantWish,
                 Which,
                 Result<Vec<ReportedExtent>, Error>,
             ],
@@ -137,8 +140,9 @@ fn read(version: u32) -> Registry {
     let path = file(version);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let line = |line: &str| {
-        // A shape has no blank; a name may have one.
-        let (name, format) = line.rsplit_once(' ').expect("a name and a shape");
+        // Names of parts have spaces, too.
+        let (name, format) = line.split_at(line.find(['{', '"']).expect("a name and a shape"));
+        let name = name.trim_end();
         (name.to_owned(), serde_json::from_str(format).expect("a shape"))
     };
     text.lines().map(line).collect()

@@ -1,5 +1,6 @@
 """The extension module: commands on bytes that Python objects lend."""
 
+import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -199,7 +200,7 @@ class ValueBuffer:
 
 class Pool:
     @staticmethod
-    def attach(socket: str | None = None) -> Pool: ...
+    def attach(socket: str | None = None, tenant: str | os.PathLike[str] | None = None) -> Pool: ...
     @property
     def rank(self) -> int: ...
     @property

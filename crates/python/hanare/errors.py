@@ -207,6 +207,14 @@ class TooOld(Error):
     """A node of the pool is of an older build that does not know the request."""
 
 
+class TenantRefused(Error, PermissionError):
+    """The pool has no tenant with the name and key of the file that ``HANARE_TENANT`` or ``tenant=`` names."""
+
+
+class TenantGone(Error, PermissionError):
+    """The program's tenant was removed from the pool."""
+
+
 class BadAttributes(Error, TypeError):
     """The region does not say what its elements are, or says what this program cannot read."""
 

@@ -175,17 +175,18 @@ class Pool:
     In a child made by fork it attaches anew by itself, at its first use.
     """
 
-    def __init__(self, socket: str | None, nodes: _node.Nodes | None = None) -> None:
+    def __init__(self, socket: str | None, nodes: _node.Nodes | None = None, tenant: str | os.PathLike[str] | None = None) -> None:
         self.socket = socket
         self._nodes = nodes
-        self._attached, self._generation = _hanare.Pool.attach(socket), _generation
+        self._tenant = tenant
+        self._attached, self._generation = _hanare.Pool.attach(socket, tenant), _generation
         self._views: weakref.WeakValueDictionary[int, _hanare.View] = weakref.WeakValueDictionary()
         _opened.add(self)
 
     @property
     def _native(self) -> _hanare.Pool:
         if self._generation != _generation:
-            fresh = _hanare.Pool.attach(self.socket)
+            fresh = _hanare.Pool.attach(self.socket, self._tenant)
             _kept.append(self._attached)
             self._attached, self._generation = fresh, _generation
         return self._attached
@@ -534,12 +535,19 @@ class Pool:
         return f"<hanare.Pool at {self.socket or _hanare.node_socket()}, node {self.node}>"
 
 
-#: The attachments of this process, by socket.
-_pools: dict[str, Pool] = {}
+#: The attachments of this process, by socket and tenant's file.
+_pools: dict[tuple[str, str | None], Pool] = {}
 _pools_lock = threading.Lock()
 
 
-def connect(socket: str | None = None, *, memory: int | str | None = None, nodes: int = 1, start: bool = True) -> Pool:
+def connect(
+    socket: str | None = None,
+    *,
+    memory: int | str | None = None,
+    nodes: int = 1,
+    start: bool = True,
+    tenant: str | os.PathLike[str] | None = None,
+) -> Pool:
     """Attach to this host's node or, where none answers, start one that ends with this program, and say so.
 
     Parameters
@@ -551,27 +559,33 @@ def connect(socket: str | None = None, *, memory: int | str | None = None, nodes
     nodes : int
         How many nodes are started; several treat each other as so many hosts would.
     start : bool
-        Whether a node may be started.
+        Whether a node may be started. A tenant's program starts none.
+    tenant : path, optional
+        The file with the name and key of the tenant that this program is of; by default that of ``HANARE_TENANT``. Other programs, those that
+        unpickle arrays of this pool among them, are of the tenant that their environment names.
 
     Returns
     -------
     Pool
-        The same for each call with one socket.
+        The same for each call with one socket and tenant.
 
     Raises
     ------
     NoNode
         None answers, and none could be started.
+    TenantRefused
+        The pool has no tenant of that name and key.
     """
     with _pools_lock:
         place = socket or _hanare.node_socket()
-        known = _pools.get(place)
+        whose = None if tenant is None else os.fspath(tenant)
+        known = _pools.get((place, whose))
         if known is not None:
             return known
         try:
-            pool = Pool(place)
+            pool = Pool(place, tenant=whose)
         except NoNode:
-            if socket is not None or not start:
+            if socket is not None or not start or whose is not None or os.environ.get("HANARE_TENANT"):
                 raise
             started = _node.Nodes(nodes, memory)
             place = started.sockets[0]
@@ -581,7 +595,7 @@ def connect(socket: str | None = None, *, memory: int | str | None = None, nodes
             lent = pool.info().rows[0][3] >> 20
             which = "one was started that lends" if nodes == 1 else f"{nodes} were started, each of which lends"
             print(f"hanare: no node on this host; {which} {lent} MiB until this program ends", file=sys.stderr)
-        _pools[place] = pool
+        _pools[place, whose] = pool
         return pool
 
 

@@ -7,10 +7,12 @@ use crate::region::{self, Region, SummaryTuple, element_of, range_of};
 use crate::shapes::ShapeTuple;
 use crate::sync::{self, Asked, Group};
 use crate::waiting::Pending;
+use hanare::tenant_file::TenantFile;
 use hanare::{Changes, CreateOptions, Dim, Element, Error, Range, Rights, Shape, Subarray, Summary, Trust};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A region, an offset in it, and a buffer.
@@ -24,13 +26,15 @@ pub struct Pool {
 
 #[pymethods]
 impl Pool {
-    /// Attaches to the node at `socket`, or at that of the settings; as the rank that the launcher's environment names.
+    /// Attaches to the node at `socket`, or at that of the settings; as the rank that the launcher's environment names. The program is of the
+    /// tenant whose file is named here, or in the environment.
     #[staticmethod]
-    #[pyo3(signature = (socket=None))]
-    fn attach(py: Python<'_>, socket: Option<String>) -> PyResult<Pool> {
+    #[pyo3(signature = (socket=None, tenant=None))]
+    fn attach(py: Python<'_>, socket: Option<String>, tenant: Option<PathBuf>) -> PyResult<Pool> {
         let attach = || {
             let socket = socket.unwrap_or_else(hanare::settings::node_socket);
-            hanare::Pool::attach_to(&socket, hanare::launch::job_rank()?)
+            let tenant = tenant.map(TenantFile).or_else(hanare::settings::tenant);
+            hanare::Pool::attach_as(&socket, hanare::launch::job_rank()?, tenant)
         };
         Ok(Pool { pool: py.detach(attach).map_err(raise)? })
     }

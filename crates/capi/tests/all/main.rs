@@ -36,6 +36,7 @@ mod store;
 mod streams;
 mod sync;
 mod table4;
+mod tenants;
 mod wisconsin;
 
 hanare_testkit::actors![examples::a_rank_in_rust, stage::node_process,];

@@ -15,7 +15,7 @@ const KEY: File = ("$XDG_STATE_HOME/hanare/pool.key", "The pool's key, of mode 0
 const KEPT: File = ("DIR/node.kept", "Bytes of the node's regions, written at a good end with --persist DIR.");
 
 /// Settings of every program that attaches.
-const OF_CLIENTS: &[&str] = &["HANARE_NODE", "HANARE_ANSWER_MS"];
+const OF_CLIENTS: &[&str] = &["HANARE_NODE", "HANARE_TENANT", "HANARE_ANSWER_MS"];
 const OF_NODES: &[&str] = &[
     "HANARE_KEY",
     "HANARE_STATE",
@@ -331,6 +331,30 @@ const NOTES: &[Remarks] = &[
         OF_CLIENTS,
         &[SOCKET],
         &[("hanare keeper replace gamma:7411", "That keeper's disk is lost; it then starts with an empty folder.")],
+    ),
+    notes("hanare-tenant", OF_CLIENTS, &[SOCKET], &[("hanare tenant ls", "The pool's tenants, with what they use.")]),
+    notes("hanare-tenant-ls", OF_CLIENTS, &[SOCKET], &[("hanare tenant ls", "What each tenant uses, and may use.")]),
+    notes(
+        "hanare-tenant-create",
+        OF_CLIENTS,
+        &[SOCKET],
+        &[
+            ("hanare tenant create team --quota 4G --key-file team.key", "A tenant, and the file that its programs need."),
+            ("HANARE_TENANT=team.key python3 service.py", "A program of that tenant."),
+        ],
+    ),
+    notes(
+        "hanare-tenant-key",
+        OF_CLIENTS,
+        &[SOCKET],
+        &[("hanare tenant key team --key-file team.key", "Another key in the place of the one before.")],
+    ),
+    notes("hanare-tenant-set", OF_CLIENTS, &[SOCKET], &[("hanare tenant set team quota=8G", "It may have more from here on.")]),
+    notes(
+        "hanare-tenant-remove",
+        OF_CLIENTS,
+        &[SOCKET],
+        &[("hanare tenant remove team --with-regions", "The tenant is gone, and so are its regions and their bytes.")],
     ),
     notes("hanare-journal", OF_KEYS, &[JOURNAL], &[("hanare journal check", "Whether all records are as they were written.")]),
     notes(

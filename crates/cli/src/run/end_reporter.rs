@@ -24,7 +24,7 @@ impl EndReporter {
     ///
     /// **Errors**: where no node answers there.
     pub fn start(socket: &str) -> Result<EndReporter> {
-        let pool = Pool::attach_to(socket, None)?;
+        let pool = Pool::attach_as(socket, None, None)?;
         let (words, ends) = channel::<(JobId, Rank, End)>();
         let (finished, done) = channel();
         std::thread::Builder::new().name("reporter".to_owned()).spawn(move || {

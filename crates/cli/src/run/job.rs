@@ -134,7 +134,7 @@ impl Crew for Here<'_> {
         // The launch's own nodes have its numbers; one that was there before tells its number.
         let node = match self.nodes.sockets().is_empty() {
             false => Some(socket as u32),
-            true => Pool::attach_to(&self.plan.sockets[socket], None).ok().map(|pool| pool.node().0),
+            true => Pool::attach_as(&self.plan.sockets[socket], None, None).ok().map(|pool| pool.node().0),
         };
         RankLocation { node, host: nodes::own_host() }
     }

@@ -210,6 +210,13 @@ fn pool(options: &Options) -> Result<(Nodes, Vec<String>)> {
             Err(error) => return Err(error.into()),
         }
     }
+    if let Some(file) = hanare::settings::tenant() {
+        bail!(
+            "HANARE_TENANT names {}, a tenant of another pool, and this launch starts a pool of its own: unset it, or name that pool's node in \
+             HANARE_NODE",
+            file.0.display()
+        );
+    }
     let count = options.nodes.unwrap_or(1) as usize;
     let nodes = Nodes::start(count, options.memory.unwrap_or(MEMORY_DEFAULT)).context("cannot start a pool")?;
     let sockets = nodes.sockets();

@@ -147,7 +147,7 @@ impl Nodes {
             started.await_ready(number, stdout)?;
         }
         // A keeper that is ready may still be about to join, or to join again because another keeper leads now: a region on all nodes says it.
-        let (pool, deadline) = (Pool::attach_to(&started.nodes[0].socket, None)?, Instant::now() + READY_MAX);
+        let (pool, deadline) = (Pool::attach_as(&started.nodes[0].socket, None, None)?, Instant::now() + READY_MAX);
         while !has_all(&pool, count)? {
             ensure!(Instant::now() < deadline, "not all of {count} nodes joined within {READY_MAX:?}");
             std::thread::sleep(LOOK_AFTER);

@@ -64,6 +64,7 @@ mod signals_are_passed_on;
 mod sim_explores_every_world;
 mod status_at_once;
 mod stores_are_listed;
+mod tenants;
 mod top;
 mod two_versions_refuse;
 mod what_goes_and_comes_back;

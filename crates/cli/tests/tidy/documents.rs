@@ -13,6 +13,7 @@ const DOCUMENTS: &[&str] = &[
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
+    "docs/tenants.md",
     "apps/README.md",
     "examples/README.md",
     "docs/README.md",

@@ -4,6 +4,7 @@ use super::Files;
 use super::answers::Calls;
 use fuser::{Config, MountOption, Session, SessionACL};
 use hanare::{Error, Pool};
+use hanare_protocol::tenant::is_tenant;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::io;
@@ -57,7 +58,8 @@ pub struct Mounted {
 pub fn mount(pool: &Pool, folder: &Path, options: &MountOptions) -> Result<Mounted, Error> {
     // Root of a user namespace is an ordinary user to its node.
     let own = || match pool.user().uid {
-        0 => "files".to_owned(),
+        // A tenant's names are its own.
+        uid if uid == 0 || is_tenant(uid) => "files".to_owned(),
         uid => format!("files-{uid}"),
     };
     let name = options.name.clone().unwrap_or_else(own);

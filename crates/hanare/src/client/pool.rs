@@ -8,11 +8,12 @@ use super::request::Patience;
 use super::trust::Trust;
 use crate::{last_word, launch, settings, trace};
 use hanare_fabric::Traffic;
+use hanare_fabric::tenant_file::TenantFile;
 use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
 use hanare_protocol::wire::backing::{self, Backing};
 use hanare_protocol::wire::control::{
     Answer, Changes, DrainStatus, DrainWish, Existing, KeeperChange, NodeCounts, NodeStatus, OwnStatus, PageStat, PoolStatus,
-    RegionStat, Request, Which,
+    RegionStat, Request, TenantStat, TenantWish, Which,
 };
 use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::look::{Look, Seen};
@@ -48,9 +49,11 @@ impl Trust {
 }
 
 impl Pool {
-    /// Attaches to this host's node (`HANARE_NODE`, or its default socket), as the rank that the launcher's environment names.
+    /// Attaches to this host's node (`HANARE_NODE`, or its default socket), as the rank that the launcher's environment names. The
+    /// program is of the tenant whose file `HANARE_TENANT` names.
     ///
     /// **Errors**: [`Error::NoNode`] where none answers, [`Error::VersionMismatch`] for another build, [`Error::BadSetting`].
+    /// [`Error::TenantRefused`].
     pub fn attach() -> Result<Pool> {
         Pool::attach_to(&settings::node_socket(), launch::job_rank()?)
     }
@@ -60,10 +63,19 @@ impl Pool {
         Pool::attach_to(&settings::node_socket(), None)
     }
 
-    /// Attaches to the node at `address` (a path, or `@name`).
+    /// Attaches to the node at `address` (a path, or `@name`), of the tenant whose file `HANARE_TENANT` names.
+    ///
+    /// **Errors**: as for [`Pool::attach`].
     pub fn attach_to(address: &str, job: Option<JobRank>) -> Result<Pool> {
+        Pool::attach_as(address, job, settings::tenant())
+    }
+
+    /// The same as a program of the tenant whose file this is. `None`: of no tenant, whatever the environment says; for operators' tools.
+    ///
+    /// **Errors**: as for [`Pool::attach`]; [`Error::TenantRefused`], after a second, where the pool has no tenant of that name and key.
+    pub fn attach_as(address: &str, job: Option<JobRank>, tenant: Option<TenantFile>) -> Result<Pool> {
         trace::on_attach(job)?;
-        let shared = Shared::attach(address, job)?;
+        let shared = Shared::attach(address, job, tenant)?;
         if let Some(trace) = trace::current() {
             let faults = shared.faults.clone();
             trace.count_pages(move || faults.totals());
@@ -232,6 +244,39 @@ impl Pool {
         }
     }
 
+    /// Lists tenants, with what they use. For operators: root, and the user that runs this host's node.
+    ///
+    /// **Errors**: [`Error::BadSetting`] for others.
+    pub fn tenants(&self) -> Result<Vec<TenantStat>> {
+        let mut all: Vec<TenantStat> = Vec::new();
+        loop {
+            let after = all.last().map_or_else(String::new, |tenant| tenant.name.clone());
+            match self.shared.ask(&Request::Tenants(TenantWish::List { after }))? {
+                Answer::Tenants { tenants, more } if !more || !tenants.is_empty() => {
+                    all.extend(tenants);
+                    if !more {
+                        return Ok(all);
+                    }
+                }
+                other => return Err(self.nonsense(&other)),
+            }
+        }
+    }
+
+    /// Makes, changes or removes a tenant. A removal goes on until none of the tenant's regions is left. For operators.
+    ///
+    /// **Errors**: [`Error::BadSetting`] for others, and where the tenant is not there, is there already, or has regions.
+    /// [`Error::LimitReached`].
+    pub fn change_tenant(&self, wish: &TenantWish) -> Result<()> {
+        loop {
+            match self.shared.ask(&Request::Tenants(wish.clone()))? {
+                Answer::Ok => return Ok(()),
+                Answer::Tenants { .. } if matches!(wish, TenantWish::Remove { with_regions: true, .. }) => {}
+                other => return Err(self.nonsense(&other)),
+            }
+        }
+    }
+
     /// Describes a region.
     pub fn stat(&self, name: &str) -> Result<RegionStat> {
         match self.shared.ask(&Request::Stat { name: name.to_owned() })? {
@@ -257,8 +302,8 @@ impl Pool {
         }
     }
 
-    /// Page counts of the regions that this host shares, or is home of. The node's own user and root are told names, and pages that went to
-    /// and fro. [`Pool::look`] tells them for open regions.
+    /// Page counts of the regions that this host shares, or is home of. The node's own user and root are told of all, others of
+    /// those that their programs map here; [`Pool::look`] tells of open regions.
     pub fn page_stats(&self) -> Result<Vec<PageStat>> {
         Ok(self.look_at_own()?.pages)
     }

@@ -2,6 +2,7 @@
 
 use hanare_fabric::control_socket::{Frame, FrameSocket, socket, socket_address};
 use hanare_fabric::settings;
+use hanare_fabric::tenant_file::{Tenant, TenantFile};
 use hanare_memory::fork::Lineage;
 use hanare_protocol::id::JobRank;
 use hanare_protocol::wire::control::{Answer, Attached, Request};
@@ -44,7 +45,18 @@ pub(crate) struct NodeSession {
 
 impl NodeSession {
     /// Attaches to the node at `address` and returns what it said, with the descriptors of the shm link.
-    pub fn attach(address: &str, job: Option<JobRank>, bound: Duration) -> Result<(NodeSession, Attached, Vec<OwnedFd>)> {
+    pub fn attach(
+        address: &str,
+        job: Option<JobRank>,
+        tenant: Option<&TenantFile>,
+        bound: Duration,
+    ) -> Result<(NodeSession, Attached, Vec<OwnedFd>)> {
+        let versions = settings::versions()?;
+        let request = match tenant.map(TenantFile::read).transpose()? {
+            None => Request::Attach { versions, job },
+            Some(Tenant { name, key }) => Request::AttachAs { versions, job, tenant: name, key },
+        };
+        request.check_known("this program", versions.newest)?;
         let no_node = |error: io::Error| match error.kind() {
             io::ErrorKind::PermissionDenied => Error::BadSetting {
                 key: "the node's socket".to_owned(),
@@ -63,7 +75,6 @@ impl NodeSession {
             .map_err(|e| no_node(e.into()))?;
         socket_address(address).and_then(|at| Ok(rustix::net::connect(&fd, &at)?)).map_err(no_node)?;
         check_peer(address, &settings::runtime_folder(), &fd)?;
-        let versions = settings::versions()?;
         let mut session = NodeSession {
             address: address.to_owned(),
             bound,
@@ -72,12 +83,25 @@ impl NodeSession {
             spoken: OLDEST,
             socket: Mutex::new(Some(FrameSocket::waiting(fd))),
         };
-        match session.ask_with_fds(&Request::Attach { versions, job }, Vec::new())? {
+        // The node's versions come with its answer. A node that does not know the request ends the connection.
+        session.spoken = request.since();
+        let (answer, fds) = session.ask_with_fds(&request, Vec::new()).map_err(|error| session.first_refused(&request, error))?;
+        match (answer, fds) {
             (Answer::Attached(attached), fds) => {
                 session.spoken = session.spoken_with(attached.versions)?;
                 Ok((session, attached, fds))
             }
             (other, _) => Err(session.nonsense(&other)),
+        }
+    }
+
+    /// The error of a first request. A node that ended the connection may be too old to know tenants.
+    fn first_refused(&self, request: &Request, error: Error) -> Error {
+        match (request, error) {
+            (Request::AttachAs { .. }, Error::NoNode { address, reason }) => {
+                Error::NoNode { address, reason: format!("{reason}; a node of an older build knows no tenants (HANARE_TENANT)") }
+            }
+            (_, error) => error,
         }
     }
 

@@ -91,6 +91,7 @@ mod region_locks;
 mod spill_quota;
 mod taken_back;
 mod taken_for_lost;
+mod tenants;
 mod threads;
 mod timeline;
 mod trust;

@@ -8,6 +8,7 @@ use hanare_protocol::group::{self, Groups};
 use hanare_protocol::id::{Gid, Rights, Slot, User};
 use hanare_protocol::lock::{self, Claimant};
 use hanare_protocol::name::{check_name, extent_of_name, name_of_byte};
+use hanare_protocol::tenant::lock_prefix;
 use hanare_protocol::wire::sync::{SyncAddress, SyncAnswer};
 use hanare_protocol::{Error, Result};
 
@@ -17,6 +18,7 @@ impl Locks {
         match address {
             SyncAddress::Name(name) => {
                 check_name(&name)?;
+                let name = kept_name(user, &name);
                 let Locks { locks, groups, names, .. } = self;
                 names.on_use(&name, user, rights, |name| is_used(locks, groups, name))?;
                 Ok(name)
@@ -35,10 +37,22 @@ impl Locks {
     /// A user says who may use a name. The program that may take the lock unasked is asked for the name again.
     pub fn permit(&mut self, name: &str, mode: u32, user: User) -> AtOnce {
         check_name(name)?;
+        let name = &*kept_name(user, name);
         let Locks { locks, groups, names, .. } = self;
         names.on_permit(name, user, mode, |name| is_used(locks, groups, name))?;
         self.locks.on_recall(name);
         Ok(Some(SyncAnswer::Done))
+    }
+
+    /// A reply with the names that its user said in place of those that are kept.
+    pub fn in_words_of_user(&self, output: SyncOutput) -> SyncOutput {
+        match output {
+            SyncOutput::Answer(waiter, Err(error)) => {
+                let prefix = self.quotas.user_of(waiter.link).map(lock_prefix).filter(|prefix| !prefix.is_empty());
+                SyncOutput::Answer(waiter, Err(prefix.map_or(error.clone(), |prefix| error.without_prefix(&prefix))))
+            }
+            output => output,
+        }
     }
 
     /// True if programs have locks or groups at bytes of an extent, or wait there. Leases of such locks are recalled.
@@ -102,6 +116,11 @@ impl Locks {
         }
         self.settle();
     }
+}
+
+/// The name by which a user's lock or group is kept: a tenant's is no other user's.
+fn kept_name(user: User, name: &str) -> String {
+    format!("{}{name}", lock_prefix(user.uid))
 }
 
 /// Refuses a wait at a byte of an extent that is no more: what tells those who wait has passed.

@@ -183,6 +183,11 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         self.clients.is_empty()
     }
 
+    /// The programs that map it.
+    pub fn client_ids(&self) -> impl Iterator<Item = ClientId> + '_ {
+        self.clients.iter().map(|client| client.id)
+    }
+
     /// True if a client maps it.
     pub fn has(&self, client: ClientId) -> bool {
         self.clients.iter().any(|known| known.id == client)

@@ -2,11 +2,12 @@
 
 use super::Pages;
 use super::home::PageHome;
+use super::host::PageHost;
 use super::memory::{HomePages, PageMemory};
-use hanare_protocol::id::Gid;
+use hanare_protocol::id::{ClientId, Gid};
 use hanare_protocol::limits::{LOOK_COUNT_MAX, MAP_CELL_COUNT_MAX, PAST_MAPPING_COUNT_MAX};
 use hanare_protocol::wire::control::PageStat;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Pages that went to and fro while regions were mapped that nobody maps any more.
 ///
@@ -29,7 +30,7 @@ impl Past {
 }
 
 impl<M: PageMemory> Pages<M> {
-    /// Page counts of at most [`LOOK_COUNT_MAX`] regions that are shared or at home here. Names and moves are told where `tells` admits.
+    /// Page counts of regions that are shared or at home here, as far as `tells` admits; at most [`LOOK_COUNT_MAX`].
     pub fn stats(&self, tells: impl Fn(Gid) -> bool) -> Vec<PageStat> {
         let mut stats: BTreeMap<Gid, PageStat> = BTreeMap::new();
         // A refused map may have used another name for the region.
@@ -45,15 +46,14 @@ impl<M: PageMemory> Pages<M> {
                 None => drop(stats.insert(told.gid, told)),
             }
         }
-        let mut stats: Vec<PageStat> = stats.into_values().take(LOOK_COUNT_MAX).collect();
-        for stat in &mut stats {
-            stat.rank_runs();
-            if !tells(stat.gid) {
-                stat.name.clear();
-                stat.contended.clear();
-            }
-        }
+        let mut stats: Vec<PageStat> = stats.into_values().filter(|stat| tells(stat.gid)).take(LOOK_COUNT_MAX).collect();
+        stats.iter_mut().for_each(PageStat::rank_runs);
         stats
+    }
+
+    /// Regions that some programs of this host map.
+    pub fn mapped_by(&self, is_it: impl Fn(ClientId) -> bool) -> BTreeSet<Gid> {
+        self.hosts.values().filter(|host| host.client_ids().any(&is_it)).map(PageHost::gid).collect()
     }
 
     /// Count of moves of a region's home pages, summed into `cell_count` cells.

@@ -9,11 +9,13 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, test_kill_process};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 pub(crate) struct Client {
     socket: FrameSocket,
+    /// Its user as the kernel says, or the tenant whose key it has proved.
     pub user: User,
     /// Its process, as the kernel said when it connected.
     pub process: u32,
@@ -22,6 +24,8 @@ pub(crate) struct Client {
     pub id: ClientId,
     /// Set once it has said `Attach`; inside, its place in a job if it has one.
     pub attached: Option<Option<JobRank>>,
+    /// Its place in a job while the coordinator looks at the key of a tenant that it would be of.
+    pub proves: Option<Option<JobRank>>,
     /// True if it has said that it detaches.
     pub has_detached: bool,
     /// The program has said that its end is no death.
@@ -52,6 +56,7 @@ impl Client {
             groups,
             id,
             attached: None,
+            proves: None,
             has_detached: false,
             has_left: false,
             has_memory: false,
@@ -62,7 +67,7 @@ impl Client {
         })
     }
 
-    /// The user with its groups, as the kernel said when the program connected.
+    /// The user with its groups, as the kernel said when the program connected. A tenant has none.
     pub fn asker(&self) -> Asker {
         Asker { user: self.user, groups: self.groups.clone() }
     }
@@ -110,6 +115,17 @@ impl Client {
 
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+/// Refusals of keys, each with its time and the key of its client: a wrong key costs who tries it a while.
+#[derive(Default)]
+pub(super) struct LateRefusals(pub VecDeque<(u64, u64, Error)>);
+
+impl LateRefusals {
+    /// When the first one is due.
+    pub fn due_ms(&self) -> Option<u64> {
+        self.0.front().map(|(due_ms, ..)| *due_ms)
     }
 }
 

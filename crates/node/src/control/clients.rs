@@ -10,9 +10,11 @@ use hanare_memory::frames::ClientFrames;
 use hanare_memory::uffd::{Features, Span, Uffd};
 use hanare_protocol::id::{ClientId, JobRank, User};
 use hanare_protocol::limits::{ACCEPT_PAUSE_MS, CLIENT_TURN_COUNT, UNREAD_MS};
+use hanare_protocol::tenant::{TENANT_NUMBERS, is_tenant, who};
 use hanare_protocol::wire::control::{Answer, Attached, OwnStatus, Request};
 use hanare_protocol::wire::link::LinkSocket;
 use hanare_protocol::wire::look::ProgramStat;
+use hanare_protocol::wire::versions::Versions;
 use hanare_protocol::{Error, Result};
 use hanare_ring::thread_slots::ThreadSlots;
 use rustix::event::epoll::EventFlags;
@@ -30,9 +32,9 @@ const ACCEPT_TURN_COUNT: usize = 16;
 const CLIENTS_TIME: Duration = Duration::from_millis(1);
 
 /// An answer and the descriptors that go with it.
-type Reply = (Result<Answer>, Vec<OwnedFd>);
+pub(super) type Reply = (Result<Answer>, Vec<OwnedFd>);
 
-fn plain(answer: Result<Answer>) -> Reply {
+pub(super) fn plain(answer: Result<Answer>) -> Reply {
     (answer, Vec::new())
 }
 
@@ -69,6 +71,14 @@ impl ControlLoop {
         let id = ClientId::at(node, self.clients_ever);
         let key = self.next_key();
         match Client::new(socket, id) {
+            Ok(client) if is_tenant(client.user.uid) => {
+                let uid = client.user.uid;
+                tracing::warn!(
+                    "user {uid} is refused: numbers of users from {} to {} are tenants'",
+                    TENANT_NUMBERS.start(),
+                    TENANT_NUMBERS.end()
+                );
+            }
             Ok(client) if *self.users.get(&client.user.uid).unwrap_or(&0) >= self.user_clients_max => {
                 tracing::warn!(
                     "user {} has {} programs attached already, and no more are taken",
@@ -78,7 +88,7 @@ impl ControlLoop {
             }
             Ok(client) if self.watch(client.fd(), key, client.interest) => {
                 self.turns.took(client.user.uid);
-                *self.users.entry(client.user.uid).or_default() += 1;
+                self.count_client(client.user.uid, true);
                 self.clients.insert(key, client);
             }
             Ok(_) => {}
@@ -117,7 +127,7 @@ impl ControlLoop {
     pub(super) fn clients_due_ms(&self) -> Option<u64> {
         let wait = self.turns.wait(self.is_alone());
         let turn_ms = wait.map(|wait| self.now_ms().saturating_add(wait.as_micros().div_ceil(1000) as u64));
-        turn_ms.into_iter().chain(self.listens_at_ms).min()
+        turn_ms.into_iter().chain(self.listens_at_ms).chain(self.refusals.due_ms()).min()
     }
 
     fn on_turn(&mut self, key: u64) {
@@ -150,7 +160,7 @@ impl ControlLoop {
     }
 
     /// Answers a client that has waited. Its next request waits for its turn; of one that is not received yet an event tells.
-    fn answer_later(&mut self, key: u64, result: &Result<Answer>, fds: Vec<OwnedFd>) {
+    pub(super) fn answer_later(&mut self, key: u64, result: &Result<Answer>, fds: Vec<OwnedFd>) {
         let Some(client) = self.clients.get_mut(&key) else { return };
         client.waits_for = None;
         match client.answer(result, fds) {
@@ -178,16 +188,13 @@ impl ControlLoop {
     fn answer(&mut self, key: u64, request: Request, mut fds: Vec<OwnedFd>) -> Option<Reply> {
         let client = self.clients.get_mut(&key).expect("the caller looked");
         client.has_memory |= matches!(request, Request::Map { .. } | Request::Share { .. });
+        let user = client.user;
         match request {
-            Request::Attach { versions, job } if client.attached.is_none() => {
-                let theirs = self.keys.versions();
-                Some(match versions.spoken_with(theirs) {
-                    Some(_) => self.attach(key, job),
-                    None => plain(Err(Error::VersionMismatch { peer: "this host's node".to_owned(), ours: versions, theirs })),
-                })
+            Request::Attach { versions, .. } | Request::AttachAs { versions, .. } if client.attached.is_none() => {
+                self.begin_attach(key, request, versions)
             }
             _ if client.attached.is_none() => Some(plain(Err(nonsense("a request before it attached")))),
-            Request::Attach { .. } => Some(plain(Err(nonsense("it attached twice")))),
+            Request::Attach { .. } | Request::AttachAs { .. } => Some(plain(Err(nonsense("it attached twice")))),
             Request::Detach => {
                 client.has_detached = true;
                 None
@@ -211,8 +218,7 @@ impl ControlLoop {
                 Some(plain(Ok(Answer::Ok)))
             }
             Request::Share { view, consistency } => {
-                let uid = client.user.uid;
-                self.ask_service(key, RegionRequest::Share { view: Box::new(view), consistency, uid })
+                self.ask_service(key, RegionRequest::Share { view: Box::new(view), consistency, uid: user.uid })
             }
             Request::Hold { gid, start, len, features } => match fds.pop() {
                 Some(fd) => {
@@ -223,7 +229,7 @@ impl ControlLoop {
                 None => Some(plain(Err(nonsense("a mapping without its descriptor")))),
             },
             Request::Link(door) => self.ask_for_links(key, door, fds.pop()),
-            Request::Own => Some(self.own_status()),
+            Request::Own => Some(self.own_status(&user)),
             Request::Unshare { gid } => self.ask_service(key, RegionRequest::Unshare { gid }),
             Request::Prove { hellos } => Some(plain(match Hellos::try_from(hellos.as_slice()) {
                 Ok(hellos) => {
@@ -231,14 +237,11 @@ impl ControlLoop {
                 }
                 Err(_) => Err(nonsense("hellos of another length")),
             })),
-            // The answers name regions of all users.
-            Request::Drain { .. } | Request::Rebalance(_) | Request::Keepers { .. } if !operates(&client.user) => {
-                let reason = "root and the user that runs this host's node may do that".to_owned();
-                let (key, value) =
-                    ("a drain, a rebalancing or a change of the keepers".to_owned(), format!("of user {}", client.user.uid));
-                Some(plain(Err(Error::BadSetting { key, value, reason })))
+            // The answers name regions of all users, and tenants.
+            Request::Drain { .. } | Request::Rebalance(_) | Request::Keepers { .. } | Request::Tenants(_) if !operates(&user) => {
+                Some(plain(Err(no_operator(&user))))
             }
-            Request::Reserve { .. } => Some(plain(Err(nonsense("what a node alone asks")))),
+            Request::Reserve { .. } | Request::ProveTenant { .. } => Some(plain(Err(nonsense("what a node alone asks")))),
             other => {
                 let (user, id) = (client.asker(), client.id);
                 let request = self.member.ask(self.now_ms(), user, id, other);
@@ -249,9 +252,13 @@ impl ControlLoop {
         }
     }
 
-    fn own_status(&self) -> Reply {
+    fn own_status(&self, user: &User) -> Reply {
         let away = || Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() };
-        let status = self.member.own_status().map(|status| OwnStatus { keepers: self.keeper_status(&status), ..status });
+        let status = self.member.own_status().map(|status| {
+            // Numbers of others' regions are no business of a user's.
+            let regions = if operates(user) { status.regions } else { 0 };
+            OwnStatus { keepers: self.keeper_status(&status), regions, ..status }
+        });
         plain(status.map(Answer::Own).ok_or_else(away))
     }
 
@@ -280,7 +287,21 @@ impl ControlLoop {
         }
     }
 
-    fn attach(&mut self, key: u64, job: Option<JobRank>) -> Reply {
+    /// Takes a program in that speaks these versions, or has the key of its tenant looked at before.
+    fn begin_attach(&mut self, key: u64, request: Request, ours: Versions) -> Option<Reply> {
+        let (peer, theirs) = ("this host's node", self.keys.versions());
+        let spoken = ours.spoken_with(theirs).ok_or(Error::VersionMismatch { peer: peer.to_owned(), ours, theirs });
+        if let Err(error) = spoken.and_then(|spoken| request.check_known(peer, spoken)) {
+            return Some(plain(Err(error)));
+        }
+        match request {
+            Request::Attach { job, .. } => Some(self.attach(key, job)),
+            Request::AttachAs { job, tenant, key: secret, .. } => self.prove_tenant(key, job, (tenant, secret)),
+            _ => Some(plain(Err(nonsense("a request before it attached")))),
+        }
+    }
+
+    pub(super) fn attach(&mut self, key: u64, job: Option<JobRank>) -> Reply {
         let (Some((node, epoch)), Some(home)) = (self.member.identity(), self.member.home().cloned()) else {
             return plain(Err(Error::NoCoordinator { reason: "this node has not joined its pool yet".to_owned() }));
         };
@@ -313,6 +334,9 @@ impl ControlLoop {
             return self.extents.spills.answered(uid, answer);
         }
         let Some(key) = self.asks.remove(&request) else { return };
+        if let Some(job) = self.clients.get_mut(&key).and_then(|client| client.proves.take()) {
+            return self.proved_tenant(key, job, result);
+        }
         self.answer_later(key, &result, Vec::new());
     }
 
@@ -334,8 +358,14 @@ impl ControlLoop {
     }
 }
 
-fn nonsense(reason: &str) -> Error {
+pub(super) fn nonsense(reason: &str) -> Error {
     Error::Garbage { peer: "the client".to_owned(), reason: reason.to_owned() }
+}
+
+fn no_operator(user: &User) -> Error {
+    let what = "a drain, a rebalancing, or a change of the keepers or of tenants";
+    let reason = "root and the user that runs this host's node may do that".to_owned();
+    Error::BadSetting { key: what.to_owned(), value: format!("of {}", who(user.uid)), reason }
 }
 
 /// True for root and for who runs this node.

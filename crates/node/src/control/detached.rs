@@ -39,13 +39,17 @@ impl ControlLoop {
     }
 
     fn let_go(&mut self, parted: &DetachedClient) {
-        if let Some(count) = self.users.get_mut(&parted.user) {
-            *count -= 1;
-            if *count == 0 {
-                self.users.remove(&parted.user);
-            }
-        }
+        self.count_client(parted.user, false);
         self.extents.forget_direct(parted.id, None);
         self.service.notify(ToService::ClientGone(parted.id));
+    }
+
+    /// A user has one client more, or one less.
+    pub(super) fn count_client(&mut self, uid: u32, has_come: bool) {
+        let count = self.users.entry(uid).or_default();
+        *count = if has_come { count.saturating_add(1) } else { count.saturating_sub(1) };
+        if *count == 0 {
+            self.users.remove(&uid);
+        }
     }
 }

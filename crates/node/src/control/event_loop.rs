@@ -5,7 +5,7 @@ mod links;
 mod watch;
 
 use super::acceptor::Acceptor;
-use super::client::{Client, DetachedClient};
+use super::client::{Client, DetachedClient, LateRefusals};
 use super::client_turns::ClientTurns;
 use super::coordination::{Coordination, CoordinatorAction};
 use super::descriptors;
@@ -110,6 +110,8 @@ pub(crate) struct ControlLoop {
     pub(super) asks: HashMap<u64, u64>,
     /// Requests for an allowance of spilled units, with their users.
     pub(super) spill_asks: HashMap<u64, u32>,
+    /// Refused keys of tenants.
+    pub(super) refusals: LateRefusals,
     keys_ever: u64,
     stopping: bool,
 }
@@ -179,6 +181,7 @@ impl ControlLoop {
             unread: HashMap::new(),
             asks: HashMap::new(),
             spill_asks: HashMap::new(),
+            refusals: LateRefusals::default(),
             keys_ever: 0,
             stopping: false,
         };
@@ -239,6 +242,7 @@ impl ControlLoop {
         self.tick_readying();
         self.listen_again(now_ms);
         self.cut_off_unread(now_ms);
+        self.refuse_tenants(now_ms);
         self.look_at_detached();
         if now_ms >= self.key_look_ms {
             self.key_look_ms = now_ms.saturating_add(KEY_LOOK_MS);

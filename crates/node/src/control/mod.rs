@@ -8,6 +8,7 @@
 //! | `listener` | the Unix socket that clients attach to |
 //! | `extents` | extents that the coordinator orders |
 //! | `leases` | locks that are lent to clients of this host |
+//! | `tenants` | programs that would be a tenant's |
 //! | `detached` | programs that live and have no connection any more |
 //! | `acceptor` | TCP connections: greeted by a thread of their own, then handed on |
 //! | `home` | the link to the coordinator, where that is another node |
@@ -34,6 +35,7 @@ mod leases;
 mod listener;
 mod readying_extents;
 mod reigns;
+mod tenants;
 
 pub(crate) use acceptor::{Acceptor, GreetingTerms};
 pub(crate) use event_loop::{ControlLoop, Parts};

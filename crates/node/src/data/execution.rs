@@ -1,6 +1,6 @@
 //! The moves of a command's bytes. `hanare-home` decides which are next.
 
-use crate::counts::Timing;
+use crate::counts::{Counts, Timing};
 use crate::extent::Writing;
 use crate::extents::{Extents, Opened};
 use crate::lost::lost_memory;
@@ -21,6 +21,8 @@ use std::sync::Arc;
 pub(crate) struct CommandExtents {
     pub extents: Arc<Extents>,
     pub from: CommandOrigin,
+    /// The counts of the link's user.
+    pub counts: Arc<Counts>,
 }
 
 /// An extent, as one command reaches it.
@@ -53,11 +55,11 @@ impl CommandMemory for CommandExtents {
     }
 
     fn begin(&self, op: Op, len: u64) -> NodeExecution {
-        NodeExecution { op, exec: Exec::new(op), result: Vec::new(), _watch: self.extents.counts.watch(&op, self.from, len) }
+        NodeExecution { op, exec: Exec::new(op), result: Vec::new(), _watch: self.counts.watch(&op, self.from, len) }
     }
 
     fn refused(&self, error: &Error) {
-        self.extents.counts.refused(error);
+        self.counts.refused(error);
     }
 
     fn give_way(&self, extent: &mut ReachedExtent) {

@@ -22,8 +22,9 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    pub fn new(extents: Arc<Extents>, from: CommandOrigin) -> Inbox {
-        let commands = LinkCommands::new(CommandExtents { extents, from });
+    pub fn new(extents: Arc<Extents>, from: CommandOrigin, uid: u32) -> Inbox {
+        let counts = extents.counts.of(uid);
+        let commands = LinkCommands::new(CommandExtents { extents, from, counts });
         Inbox { commands, front: Vec::new(), lists: Vec::new(), stage: Vec::new() }
     }
 }
@@ -102,7 +103,7 @@ mod tests {
             ..LenderOptions::default()
         })
         .unwrap();
-        let mut inbox = Inbox::new(Arc::new(Extents::new(Arc::new(lender))), CommandOrigin::OtherHost);
+        let mut inbox = Inbox::new(Arc::new(Extents::new(Arc::new(lender))), CommandOrigin::OtherHost, 0);
         let put = Command::new(Op::Put, 0, Slot(7), Grant([0; 16]), &Shape::contiguous(0, 1000));
         let head = Head { count: 1, body_len: COMMAND_LEN as u64 + 1000, ..Head::new(Kind::Commands, 5) };
         inbox.place(&head, 0).unwrap().write_from(&put.encode()).unwrap();

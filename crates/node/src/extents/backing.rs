@@ -14,13 +14,15 @@ const LOOK_PAGE_COUNT: usize = 4096;
 const LOOK_EXTENT_COUNT: usize = 1024;
 
 impl Extents {
-    /// The node's memory as a whole, and that of some regions.
+    /// The node's memory, and that of some regions. Who `sees_all` is told of all extents, others of those regions alone.
     ///
     /// **Cost**: a few us a page that is looked at, [`LOOK_PAGE_COUNT`] at most. The service's thread asks, which alone takes pages out of
     /// mappings.
-    pub fn backing(&self, readable: &BTreeSet<Gid>) -> Backing {
+    pub fn backing(&self, readable: &BTreeSet<Gid>, sees_all: bool) -> Backing {
         let (kind, pages, wish) = self.spills.lender().backing();
-        let mut held: Vec<Arc<NodeExtent>> = self.read().slots.iter().flatten().map(|entry| entry.held.clone()).collect();
+        let is_told = |held: &Arc<NodeExtent>| sees_all || readable.contains(&held.gid());
+        let mut held: Vec<Arc<NodeExtent>> =
+            self.read().slots.iter().flatten().map(|entry| &entry.held).filter(|held| is_told(held)).cloned().collect();
         // Regions that were asked for come first, then long extents: those say most of the rest.
         held.sort_by_key(|held| (!readable.contains(&held.gid()), std::cmp::Reverse(held.len())));
         let page_count = (LOOK_PAGE_COUNT / held.len().clamp(1, LOOK_EXTENT_COUNT)).max(1);

@@ -4,10 +4,10 @@
 //! nobody waits for all that another one asks. One that was refused is remembered with its refusal, one that did something as an effect in
 //! the journal, until the node says that it is settled; one that only read is forgotten at once and may be read again.
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::id::{Asker, ClientId, Incarnation, NodeId};
 use crate::limits::{ASK_COUNT_MAX, USER_ASKED_MS, USER_WORK_COUNT, USER_WORK_MS};
-use crate::wire::control::Request;
+use crate::wire::control::{Answer, Request};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -27,6 +27,23 @@ pub(super) struct Task {
     pub user: Asker,
     pub client: ClientId,
     pub what: Request,
+}
+
+/// A request's next step.
+#[expect(clippy::large_enum_variant, reason = "it is returned once a request, and kept nowhere")]
+pub(super) enum Step {
+    /// The request is answered.
+    Done(Result<Answer>),
+    /// The request waits until something changes.
+    Park,
+    /// The request is answered when nodes have obeyed: its extents are made, or freed.
+    Ordered,
+}
+
+impl From<Error> for Step {
+    fn from(error: Error) -> Step {
+        Step::Done(Err(error))
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -97,7 +97,7 @@ impl Coordinator {
         let gone = instead.and_then(|gid| self.ledger.regions.get(&gid)).filter(|region| region.owner.uid == uid);
         let all = |len: u64, copies: u8| len.saturating_mul(copies.max(1).into());
         let used = self.used_or_asked(uid).saturating_sub(gone.map_or(0, |region| all(region.layout.len(), region.copies)));
-        quota::check(self.settings.quota, uid, used, all(request.len, request.copies))?;
+        quota::check(self.quota_of(uid), uid, used, all(request.len, request.copies))?;
         let plan = self.plan(request.placement, request.len, task.node)?;
         let copies = self.plan_copies(&plan, request.copies, request.copies > 1)?;
         check_len(request.name, request.len)?;
@@ -163,7 +163,7 @@ impl Coordinator {
             });
         }
         let all = more.saturating_mul(region.copies.max(1).into());
-        quota::check(self.settings.quota, region.owner.uid, self.used_or_asked(region.owner.uid), all)?;
+        quota::check(self.quota_of(region.owner.uid), region.owner.uid, self.used_or_asked(region.owner.uid), all)?;
         let first = region.layout.extents().next().expect("a region has extents").node;
         let plan = self.plan(region.placement, more, first)?;
         let has_holders = !region.holders.is_empty();
@@ -453,7 +453,7 @@ fn check_len(name: &str, len: u64) -> Result<()> {
 
 /// Refuses what can be refused without looking at the pool.
 fn check(request: &CreateRequest<'_>) -> Result<()> {
-    crate::name::check_name(request.name)?;
+    crate::tenant::check_full(request.name)?;
     request.attributes.check()?;
     request.placement.check()?;
     copy_count::check(request.copies)?;

@@ -3,10 +3,11 @@
 //! The ledger changes by [`Ledger::apply`] only, in life as in replay, so a restart sees exactly what was journaled.
 
 use super::asks::AskKey;
-use super::records::{Effect, Ended, ExtentCopies, NodeRecord, Record, RegionRecord};
+use super::records::{Effect, Ended, ExtentCopies, NodeRecord, Record, RegionRecord, TenantRecord};
 use crate::copies::Term;
 use crate::id::{Gid, Incarnation, NodeId, Slot};
 use crate::placement::{Extent, Span};
+use crate::tenant::TENANT_NUMBERS;
 use crate::wire::control::Changes;
 use crate::wire::copies::CopiedExtent;
 use crate::wire::versions::OLDEST;
@@ -49,6 +50,11 @@ pub(super) struct Ledger {
     pub draining: BTreeMap<NodeId, BTreeSet<NodeId>>,
     /// Regions whose nodes are to end the order of writes.
     pub ending: BTreeSet<Gid>,
+    /// Tenants by number, and their numbers by name.
+    pub tenants: BTreeMap<u32, TenantRecord>,
+    pub tenant_numbers: BTreeMap<String, u32>,
+    /// Number of tenants that there ever were.
+    pub tenants_ever: u32,
 }
 
 /// A region's part of its owner's sums.
@@ -68,7 +74,7 @@ impl OwnerUsage {
 impl Ledger {
     /// The first version of the wire that knows all that is in the ledger.
     pub fn since(&self) -> u32 {
-        OLDEST
+        if self.tenants_ever > 0 { 28 } else { OLDEST }
     }
 
     /// Takes a record in.
@@ -106,7 +112,35 @@ impl Ledger {
             Record::Done { by, effect } => {
                 self.effects.insert(*by, *effect);
             }
+            Record::Tenant { tenant, by } => {
+                self.count_tenant(tenant.number);
+                self.tenant_numbers.insert(tenant.name.clone(), tenant.number);
+                self.tenants.insert(tenant.number, tenant.clone());
+                self.effects.extend(by.map(|by| (by, Effect::Changed)));
+            }
+            Record::TenantRemoved { number, by } => {
+                self.count_tenant(*number);
+                if let Some(tenant) = self.tenants.remove(number) {
+                    self.tenant_numbers.remove(&tenant.name);
+                }
+                self.effects.extend(by.map(|by| (by, Effect::Changed)));
+            }
         }
+    }
+
+    fn count_tenant(&mut self, number: u32) {
+        let count = number.saturating_sub(*TENANT_NUMBERS.start()).saturating_add(1);
+        self.tenants_ever = self.tenants_ever.max(count);
+    }
+
+    /// The number of the next tenant; no tenant's where all were given.
+    pub fn tenant_next(&self) -> u32 {
+        TENANT_NUMBERS.start().saturating_add(self.tenants_ever)
+    }
+
+    /// The tenant of a name.
+    pub fn tenant_named(&self, name: &str) -> Option<&TenantRecord> {
+        self.tenant_numbers.get(name).and_then(|number| self.tenants.get(number))
     }
 
     fn apply_node(&mut self, node: &NodeRecord) {
@@ -313,6 +347,9 @@ impl Ledger {
         let mut records = vec![self.started(), Record::GidsReserved { below: self.gids_below }];
         // No number of a node that was forgotten is given to another.
         records.extend(self.node_next.checked_sub(1).map(|last| Record::NodeForgotten { node: NodeId(last) }));
+        let last = self.tenants_ever.checked_sub(1).map(|last| TENANT_NUMBERS.start().saturating_add(last));
+        records.extend(last.map(|number| Record::TenantRemoved { number, by: None }));
+        records.extend(self.tenants.values().map(|tenant| Record::Tenant { tenant: tenant.clone(), by: None }));
         records.extend(self.nodes.values().cloned().map(Record::Node));
         records.extend(self.draining.iter().map(|(node, to)| Record::Drains { node: *node, to: to.clone() }));
         records.extend(self.regions.values().map(|region| Record::Created { region: region.clone(), by: None, instead: None }));
@@ -323,7 +360,8 @@ impl Ledger {
 
     /// Number of records of [`Ledger::snapshot`].
     pub fn snapshot_len(&self) -> usize {
-        [2, self.node_next.min(1) as usize, self.nodes.len(), self.draining.len(), self.regions.len(), self.ending.len()]
+        let (nodes, tenants) = (self.node_next.min(1) as usize, self.tenants_ever.min(1) as usize);
+        [2, nodes, self.nodes.len(), tenants, self.tenants.len(), self.draining.len(), self.regions.len(), self.ending.len()]
             .into_iter()
             .fold(self.effects.len(), usize::saturating_add)
     }

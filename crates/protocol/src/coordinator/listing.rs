@@ -7,6 +7,7 @@ use super::{Coordinator, permission};
 use crate::error::Result;
 use crate::id::{Asker, NodeId};
 use crate::limits::{CONTROL_LEN_MAX, LIST_PAGE_COUNT_MAX};
+use crate::tenant::{is_tenant, parts};
 use crate::wire::control::{Answer, Memory, NodeStatus, PoolStatus, RegionStat};
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -25,6 +26,10 @@ impl Coordinator {
     /// A page of the regions behind a name that a user may see, by name.
     pub(super) fn list(&self, after: &str, user: &Asker) -> Answer {
         let names = self.ledger.names.range::<str, _>((Bound::Excluded(after), Bound::Unbounded));
+        // A tenant's names stand side by side: how many others have takes it no time.
+        let tenant = |name: &str| parts(name).map(|(tenant, _)| tenant.to_owned());
+        let (own, is_tenant) = (tenant(after), is_tenant(user.user.uid));
+        let names = names.take_while(|(name, _)| !is_tenant || tenant(name) == own);
         let (mut regions, mut budget) = (Vec::new(), PAGE_BUDGET);
         for (name, gid) in names.filter(|(_, gid)| permission::may_see(&self.ledger.regions[gid], user).is_ok()) {
             let stat = self.stat_of(&self.ledger.regions[gid]);
@@ -78,6 +83,6 @@ impl Coordinator {
             leaving: self.overhang(record.node),
             stays: stays.remove(&record.node).unwrap_or_default(),
         });
-        PoolStatus { nodes: nodes.collect(), regions: self.ledger.regions.len() as u64 }
+        PoolStatus { nodes: nodes.collect(), regions: self.region_count(user) }
     }
 }

@@ -20,6 +20,7 @@
 //! | `rebalance`, `balance` | extents that move to nodes with more room; the plan of it |
 //! | `removals`, `listing` | when a removal is answered; what is shown |
 //! | `placement`, `quota`, `spills`, `permission` | where bytes go, how many, for whom |
+//! | `tenants` | users whom no system knows, with names of their own |
 //! | `orders`, `asks`, `ranks` | that each order and each request is carried out once; which ranks go with a node |
 //! | `records`, `journal` | what lasts, and what it builds |
 //! | `commit`, `keeper_changes` | when the driver may act on an output; how the list of keepers changes |
@@ -55,13 +56,14 @@ mod roster;
 mod settings;
 mod shortage;
 mod spills;
+mod tenants;
 mod versions;
 
 pub use asks::AskKey;
 pub use commit::{BatchNumber, Commits, WaitingOutputs};
 pub use leader_rounds::LeaderRounds;
 pub use own_reign::{OwnReign, Rule};
-pub use records::{Effect, Ended, ExtentCopies, NodeRecord, Record, RegionRecord};
+pub use records::{Effect, Ended, ExtentCopies, NodeRecord, Record, RegionRecord, TenantRecord};
 pub use reign::{Batch, History, Reign};
 pub use settings::Settings;
 
@@ -75,7 +77,7 @@ use crate::error::{Error, Result};
 use crate::id::{Epoch, Gid, JobId, NodeId, Rank};
 use crate::limits;
 use crate::wire::control::{Answer, FromNode, Request, ToNode};
-use asks::{ReceivedRequests, RequestArrival, Task};
+use asks::{ReceivedRequests, RequestArrival, Step, Task};
 use holders::CopiedExtents;
 use join::Going;
 use journal::Ledger;
@@ -123,23 +125,6 @@ pub enum Output {
         /// True if it failed, or went without detaching.
         died: bool,
     },
-}
-
-/// A request's next step.
-#[expect(clippy::large_enum_variant, reason = "it is returned once a request, and kept nowhere")]
-enum Step {
-    /// The request is answered.
-    Done(Result<Answer>),
-    /// The request waits until something changes.
-    Park,
-    /// The request is answered when nodes have obeyed: its extents are made, or freed.
-    Ordered,
-}
-
-impl From<Error> for Step {
-    fn from(error: Error) -> Step {
-        Step::Done(Err(error))
-    }
 }
 
 /// The coordinator's state. See the module.
@@ -434,6 +419,7 @@ impl Coordinator {
         let Some(task) = self.asks.task(key).cloned() else { return };
         let step = match self.ledger.effects.get(&key).copied() {
             Some(Effect::Changed) if matches!(task.what, Request::Remove { .. }) => self.await_all(now_ms, key),
+            Some(_) if self.goes_on(&task.what) => self.carry_out(now_ms, key, &task),
             Some(effect) => self.recall(&task, effect),
             None => self.carry_out(now_ms, key, &task),
         };
@@ -446,7 +432,11 @@ impl Coordinator {
 
     /// Carries a request out, for the first time.
     fn carry_out(&mut self, now_ms: u64, key: AskKey, task: &Task) -> Step {
-        match &task.what {
+        let what = match self.inside(&task.user, &task.what) {
+            Ok(what) => what,
+            Err(error) => return error.into(),
+        };
+        match &what {
             Request::Create { name, len, placement, copies, mode, attributes, existing } => {
                 let (len, placement, copies, mode, existing) = (*len, *placement, *copies, *mode, *existing);
                 let request = create::CreateRequest { name, len, placement, copies, mode, attributes, existing };
@@ -469,7 +459,10 @@ impl Coordinator {
                 self.rank_gone([gone], reason, *died);
                 Step::Done(Ok(Answer::Ok))
             }
+            Request::ProveTenant { tenant, hash } => Step::Done(self.prove_tenant(tenant, hash)),
+            Request::Tenants(wish) => self.tenants(now_ms, key, wish),
             Request::Attach { .. }
+            | Request::AttachAs { .. }
             | Request::Detach
             | Request::Leave
             | Request::Map { .. }
@@ -488,7 +481,8 @@ impl Coordinator {
 
     /// Answers a request and ends the work on it.
     fn answer(&mut self, key: AskKey, result: Result<Answer>) {
-        let Some(node) = self.asks.task(key).map(|task| task.node) else { return };
+        let Some((node, user)) = self.asks.task(key).map(|task| (task.node, task.user.clone())) else { return };
+        let result = self.outside(&user, result);
         self.asks.close(key, result.as_ref().err());
         if self.ledger.nodes.get(&node).is_some_and(|record| record.incarnation == key.incarnation) {
             self.send(node, ToNode::Reply { request: key.request, result });

@@ -3,6 +3,7 @@
 use super::records::RegionRecord;
 use crate::error::{Error, Result};
 use crate::id::{Asker, Rights, User};
+use crate::tenant::{is_tenant, space};
 
 /// The bits that mean something.
 const MODE_MASK: u32 = 0o777;
@@ -16,11 +17,13 @@ pub(crate) fn check_mode(mode: u32) -> Result<()> {
     Err(Error::BadSetting { key: "mode".to_owned(), value: format!("{mode:#o}"), reason })
 }
 
-/// The three bits that apply to a user: the owner's, the group's or everyone's. Root has all.
+/// The three bits that apply to a user: the owner's, the group's or everyone's. Root has all. Who is in another space has none, whatever
+/// the mode lets everyone do.
 pub(crate) fn bits(owner: User, mode: u32, user: &Asker) -> u32 {
     match user.user.uid {
         0 => 0o7,
         uid if uid == owner.uid => mode >> 6 & 0o7,
+        uid if space(uid) != space(owner.uid) => 0,
         _ if user.is_in(owner.gid) => mode >> 3 & 0o7,
         _ => mode & 0o7,
     }
@@ -35,7 +38,11 @@ pub(crate) fn most(bits: u32) -> Option<Rights> {
     }
 }
 
+/// The refusal; in another space it is that of a number that no region has.
 fn refusal(region: &RegionRecord, user: &Asker, what: &str) -> Error {
+    if user.user.uid != 0 && space(user.user.uid) != space(region.owner.uid) {
+        return Error::UnknownRegion { name: region.gid.to_string() };
+    }
     Error::NoPermission {
         region: region.name.clone(),
         what: what.to_owned(),
@@ -74,8 +81,12 @@ pub(super) fn may_decide(region: &RegionRecord, user: &Asker, what: &str) -> Res
     if is_master(region, user) { Ok(()) } else { Err(refusal(region, user, what)) }
 }
 
-/// Refuses to give a region away to all but root; its owner may give it to the group it is of.
+/// Refuses to give a region away to all but root; its owner may give it to the group it is of. It stays in its space in any case.
 pub(super) fn may_give(region: &RegionRecord, user: &Asker, to: User) -> Result<()> {
+    if to.uid != region.owner.uid && (is_tenant(to.uid) || is_tenant(region.owner.uid)) {
+        let reason = "regions are given neither to tenants nor by them".to_owned();
+        return Err(Error::BadUse { region: region.name.clone(), reason });
+    }
     let is_own = to.uid == region.owner.uid && (user.is_in(to.gid) || to.gid == region.owner.gid);
     if user.user.uid == 0 || is_own { Ok(()) } else { Err(refusal(region, user, "give away")) }
 }

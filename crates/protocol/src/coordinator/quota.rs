@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::limits::{USER_ATTRIBUTES_LEN_MAX, USER_REGION_COUNT_MAX};
+use crate::tenant::who;
 
 /// Refuses `asked` bytes on top of `used` beyond the quota; `None` is no quota.
 pub(super) fn check(quota: Option<u64>, uid: u32, used: u64, asked: u64) -> Result<()> {
@@ -21,7 +22,7 @@ pub(super) fn room(quota: Option<u64>, used: u64) -> u64 {
 /// Refuses one more region on top of `owned`: each has a name in the journal, however few bytes it has.
 pub(super) fn check_count(uid: u32, owned: u64) -> Result<()> {
     match owned >= USER_REGION_COUNT_MAX {
-        true => Err(Error::LimitReached { what: format!("regions of user {uid}"), limit: USER_REGION_COUNT_MAX }),
+        true => Err(Error::LimitReached { what: format!("regions of {}", who(uid)), limit: USER_REGION_COUNT_MAX }),
         false => Ok(()),
     }
 }
@@ -30,7 +31,7 @@ pub(super) fn check_count(uid: u32, owned: u64) -> Result<()> {
 pub(super) fn check_noted(uid: u32, noted: u64, asked: u64) -> Result<()> {
     match asked > 0 && noted.saturating_add(asked) > USER_ATTRIBUTES_LEN_MAX {
         true => {
-            let what = format!("bytes of attributes of all regions of user {uid}");
+            let what = format!("bytes of attributes of all regions of {}", who(uid));
             Err(Error::LimitReached { what, limit: USER_ATTRIBUTES_LEN_MAX })
         }
         false => Ok(()),

@@ -6,6 +6,7 @@ use crate::copies::Term;
 use crate::id::{Epoch, Gid, Incarnation, NodeId, Slot, User};
 use crate::keeper_list::KeeperList;
 use crate::placement::{Extent, Layout, Placement, Span};
+use crate::tenant::KeyHash;
 use crate::wire::control::Changes;
 use crate::wire::copies::CopiedExtent;
 use crate::wire::versions::OLDEST;
@@ -137,12 +138,42 @@ pub enum Record {
         /// The request that changed it; `None` where a seat that waited for a disk got one.
         by: Option<AskKey>,
     },
+    /// A tenant is there, or has another key or quota. Since version 28.
+    Tenant {
+        /// The tenant.
+        tenant: TenantRecord,
+        /// The request that did it; `None` in a snapshot.
+        by: Option<AskKey>,
+    },
+    /// A tenant is no more, and its number is never given again. Since version 28.
+    TenantRemoved {
+        /// Its number. In a snapshot it is the highest that any tenant had.
+        number: u32,
+        /// The request that did it; `None` in a snapshot.
+        by: Option<AskKey>,
+    },
+}
+
+/// A tenant as the journal knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TenantRecord {
+    /// Its number as a user.
+    pub number: u32,
+    /// Its name.
+    pub name: String,
+    /// The hash of its key.
+    pub hash: KeyHash,
+    /// Bytes that it may have; `None` for as many as a user may.
+    pub quota: Option<u64>,
 }
 
 impl Record {
     /// The first version of the wire whose builds can read the record.
     pub fn since(&self) -> u32 {
-        OLDEST
+        match self {
+            Record::Tenant { .. } | Record::TenantRemoved { .. } => 28,
+            _ => OLDEST,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::roster::Phase;
 use super::{Coordinator, Step, permission, quota};
 use crate::error::{Error, Result};
 use crate::id::{Asker, Gid, Grant, NodeId, Rights, Slot};
-use crate::name::check_name;
+use crate::tenant::check_full;
 use crate::wire::control::{Answer, Changes, Made, RegionView, Which};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +18,7 @@ impl Coordinator {
             Which::Name(name) => self.open_named(name, user, rights),
             Which::Gid(gid) => match self.ledger.regions.get(gid) {
                 Some(region) => self.open_region(region, user, rights),
+                // A region of another space is refused in the same words (`permission`).
                 None => Error::UnknownRegion { name: gid.to_string() }.into(),
             },
         }
@@ -68,7 +69,7 @@ impl Coordinator {
         permission::may_decide(region, user, "change")?;
         changes.mode.map_or(Ok(()), permission::check_mode)?;
         if let Some(name) = &changes.name {
-            check_name(name)?;
+            check_full(name)?;
             if let Some(other) = self.ledger.region_named(name).filter(|other| other.gid != region.gid) {
                 return Err(Error::NameTaken { name: name.clone(), len: other.layout.len() });
             }
@@ -83,7 +84,7 @@ impl Coordinator {
         let all = |copies: u8| region.layout.len().saturating_mul(copies.max(1).into());
         let more = all(copies).saturating_sub(if is_given { 0 } else { all(region.copies) });
         if more > 0 {
-            quota::check(self.settings.quota, owner.uid, self.used_or_asked(owner.uid), more)?;
+            quota::check(self.quota_of(owner.uid), owner.uid, self.used_or_asked(owner.uid), more)?;
         }
         let mut attributes = region.attributes.clone();
         attributes.alter(&changes.attributes);
@@ -107,13 +108,18 @@ impl Coordinator {
         if let Err(error) = permission::may_decide(&region, user, "remove") {
             return error.into();
         }
+        let orders = self.remove_region(now_ms, key, &region);
+        self.await_nodes(now_ms, key, orders)
+    }
+
+    /// Removes a region of which nothing is being made. Returns the nodes that are to free its extents, each with its order.
+    pub(super) fn remove_region(&mut self, now_ms: u64, key: AskKey, region: &RegionRecord) -> Vec<(NodeId, Option<u64>)> {
         let from = naming::phase(&self.ledger, None, region.gid);
         self.record(Record::Removed { gid: region.gid, by: key });
         self.assert_step(from, Event::Remove, region.gid);
         self.forget_holders(now_ms, region.gid);
         self.changed = true;
-        let orders = self.free_extents(now_ms, &region);
-        self.await_nodes(now_ms, key, orders)
+        self.free_extents(now_ms, region)
     }
 
     /// Orders the nodes of a region that is no more to free what they have of it. Returns them, each with its order if it is a member.
@@ -209,7 +215,7 @@ impl Coordinator {
 
 pub(super) fn unknown(name: &str) -> Error {
     // No region has a name that is none, and who asks for one is told so in one line.
-    check_name(name).err().unwrap_or_else(|| Error::UnknownRegion { name: name.to_owned() })
+    check_full(name).err().unwrap_or_else(|| Error::UnknownRegion { name: name.to_owned() })
 }
 
 /// The answer to a repeated request whose region somebody has removed since.

@@ -26,7 +26,7 @@ impl Coordinator {
         if let Some(before) = before.filter(|before| before.request > key.request) {
             return Ok(Answer::Reserved { granted: before.bytes, elsewhere });
         }
-        let bytes = wanted.min(quota::room(self.settings.quota, elsewhere)).max(used);
+        let bytes = wanted.min(quota::room(self.quota_of(uid), elsewhere)).max(used);
         if let Some(seat) = self.roster.seat_mut(node) {
             match bytes {
                 0 => seat.reserved.remove(&uid),

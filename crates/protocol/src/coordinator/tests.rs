@@ -21,6 +21,7 @@ mod rebalance;
 mod removals;
 mod shortage;
 mod spills;
+mod tenants;
 
 const OWNER: User = User { uid: 10, gid: 20 };
 const OTHER: User = User { uid: 11, gid: 21 };

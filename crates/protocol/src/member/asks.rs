@@ -126,8 +126,11 @@ fn describe(what: &Request) -> String {
         Request::List { .. } => "list regions".to_owned(),
         Request::Status => "tell the pool's status".to_owned(),
         Request::Reserve { .. } => "tell how much queues may spill".to_owned(),
+        Request::ProveTenant { tenant, .. } => format!("look at the key of tenant '{tenant}'"),
+        Request::Tenants(_) => "list or change tenants".to_owned(),
         Request::RankEnded { rank, .. } => format!("note the end of {rank}"),
         Request::Attach { .. }
+        | Request::AttachAs { .. }
         | Request::Detach
         | Request::Leave
         | Request::Map { .. }

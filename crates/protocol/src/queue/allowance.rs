@@ -4,6 +4,7 @@
 //! A node asks for more than it needs, and before it needs it, so that writers seldom wait. Where there is no quota nobody is asked.
 
 use super::home::NoSpill;
+use crate::id::is_tenant;
 use crate::limits::{QUEUE_SPILL_LEN, SPILL_AHEAD_LEN_MAX, SPILL_REFUSED_MS};
 use std::collections::BTreeMap;
 
@@ -52,9 +53,9 @@ impl Allowances {
     /// The node is a member, at first or again. What it was granted before may be counted no more, so the coordinator is asked again.
     pub fn set_quota(&mut self, quota: Option<u64>) {
         self.quota = quota;
-        for allowance in self.users.values_mut() {
+        for (uid, allowance) in &mut self.users {
             allowance.granted = allowance.used;
-            allowance.wanted = quota.map(|limit| allowance.used.saturating_add(ahead(limit)));
+            allowance.wanted = limit_of(quota, *uid).map(|limit| allowance.used.saturating_add(ahead(limit)));
         }
     }
 
@@ -64,9 +65,11 @@ impl Allowances {
     pub fn take(&mut self, now_ms: u64, uid: u32, len: u64) -> Result<(), NoSpill> {
         let allowance = self.users.entry(uid).or_default();
         let used = allowance.used.saturating_add(len);
-        if let Some(limit) = self.quota {
+        if let Some(limit) = limit_of(self.quota, uid) {
             let (ahead, may_ask) = (ahead(limit), now_ms >= allowance.refused_until_ms);
             if used > allowance.granted && !may_ask {
+                // The coordinator alone knows a tenant's quota: all of it is granted and elsewhere by then.
+                let limit = if is_tenant(uid) { allowance.elsewhere.saturating_add(allowance.granted) } else { limit };
                 return Err(NoSpill::OverQuota { used: allowance.elsewhere.saturating_add(allowance.used), limit });
             }
             if used.saturating_add(ahead / 2) > allowance.granted && may_ask {
@@ -92,7 +95,8 @@ impl Allowances {
     /// From time to time: what users do not need any more is given back to their quota.
     pub fn trim(&mut self) {
         let quota = self.quota;
-        self.users.retain(|_, allowance| {
+        self.users.retain(|uid, allowance| {
+            let quota = limit_of(quota, *uid);
             let needed = match (quota, allowance.used) {
                 (None, _) | (_, 0) => allowance.used,
                 (Some(limit), used) => used.saturating_add(ahead(limit)),
@@ -134,6 +138,11 @@ impl Allowances {
             allowance.refused_until_ms = now_ms.saturating_add(SPILL_REFUSED_MS);
         }
     }
+}
+
+/// The most that a user may have, as far as a node knows; `None` for no limit. A tenant may have a quota of its own in any pool.
+fn limit_of(quota: Option<u64>, uid: u32) -> Option<u64> {
+    if is_tenant(uid) { Some(quota.unwrap_or(u64::MAX)) } else { quota }
 }
 
 /// Amount to ask for beyond the need.

@@ -4,7 +4,8 @@
 //! [`Look`](super::look::Look). The reply is a [`Kind::Seen`](super::head::Kind::Seen) with that detail and a [`Backing`] as its body. Nodes of
 //! earlier versions are not asked: they do not read the detail, and reply as to any look.
 //!
-//! Everybody is told of the node's memory as a whole. Regions are told of to who brings a grant to read them.
+//! Everybody is told the kind of the node's memory. Regions are told of to who brings a grant to read them, and all bytes together to root and the
+//! node's own user.
 
 use crate::id::Gid;
 use serde::{Deserialize, Serialize};
@@ -94,7 +95,7 @@ pub struct Backing {
     pub pages: BackingPages,
     /// NUMA nodes that the operator named; none where the kernel chooses.
     pub wish: Vec<u32>,
-    /// All extents of the node together.
+    /// All extents of the node together, for root and the node's own user; for others those of the regions below.
     pub all: Residence,
     /// Regions that the question could read.
     pub regions: Vec<(Gid, Residence)>,

@@ -16,11 +16,13 @@ use crate::lock::Recalled;
 use crate::page::Consistency;
 pub use crate::page::moves::PageRun;
 use crate::placement::{Layout, Placement};
+use crate::tenant::{KeyHash, TenantKey};
 use crate::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use crate::wire::greeting::Sealing;
 use crate::wire::link::LinkSocket;
 pub use crate::wire::rebalance::WhyStays;
 use crate::wire::rebalance::{RebalanceStatus, RebalanceWish};
+pub use crate::wire::tenant::{TenantStat, TenantWish};
 use crate::wire::versions::{OLDEST, Versions};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet};
@@ -182,12 +184,35 @@ pub enum Request {
     Detach,
     /// The program's end is no death from here on, although handles may still be open. Not answered.
     Leave,
+    /// Becomes a client that is a tenant's, in place of [`Request::Attach`]. Answered by [`Answer::Attached`]. Since version 28.
+    AttachAs {
+        /// Versions of the wire that the client speaks.
+        versions: Versions,
+        /// Its place in a job, when it has one.
+        job: Option<JobRank>,
+        /// The tenant's name.
+        tenant: String,
+        /// The tenant's key.
+        key: TenantKey,
+    },
+    /// Has a tenant's key looked at; of nodes alone. Answered by [`Answer::Tenant`]. Since version 28.
+    ProveTenant {
+        /// The tenant's name.
+        tenant: String,
+        /// The hash of the key that a program brought.
+        hash: KeyHash,
+    },
+    /// Lists or changes tenants. Since version 28.
+    Tenants(TenantWish),
 }
 
 impl Request {
     /// The first version of the wire that has the request.
     pub fn since(&self) -> u32 {
-        OLDEST
+        match self {
+            Request::AttachAs { .. } | Request::ProveTenant { .. } | Request::Tenants(_) => 28,
+            _ => OLDEST,
+        }
     }
 
     /// Refuses a request that is younger than the version which `peer` speaks.
@@ -315,6 +340,15 @@ pub enum Answer {
     },
     /// To `Prove`: the secret of these hellos, which proves the pool's key and seals this one link.
     Proof([u8; 32]),
+    /// To `ProveTenant`: the tenant as a user. Since version 28.
+    Tenant(User),
+    /// To `Tenants`: in name order; another page may follow. Since version 28.
+    Tenants {
+        /// The tenants of this page.
+        tenants: Vec<TenantStat>,
+        /// True if there are more after the last one.
+        more: bool,
+    },
 }
 
 /// A part of an extent in one file.
@@ -584,7 +618,7 @@ pub struct RegionStat {
 pub struct PoolStatus {
     /// Its nodes, by number.
     pub nodes: Vec<NodeStatus>,
-    /// Number of regions.
+    /// Number of regions, without those of others' spaces of names.
     pub regions: u64,
 }
 
@@ -617,7 +651,7 @@ pub struct NodeStatus {
 pub struct OwnStatus {
     /// The node; alive where it is a member just now.
     pub own: NodeStatus,
-    /// Regions that have bytes on it.
+    /// Regions that have bytes on it; 0 for who does not operate the node.
     pub regions: u64,
     /// The coordinator's own node.
     pub coordinator: NodeAddress,

@@ -5,8 +5,8 @@
 //!
 //! | what | is told to |
 //! |---|---|
-//! | counts of commands; of regions by number, what happened to pages | everybody |
-//! | a region's name, which of its pages went to and fro | who brings a grant to read it; the node's own user and root |
+//! | counts of commands | everybody but tenants; those of tenants' commands the node's own user and root alone |
+//! | a region's name, what happened to its pages, and which of them went to and fro | who brings a grant to read it; the user whose programs map it there; the node's own user and root |
 //! | programs | the user whose they are, and root |
 //! | locks | users who may share them |
 

@@ -22,6 +22,7 @@ pub mod page;
 pub mod queue;
 pub mod rebalance;
 pub mod sync;
+pub mod tenant;
 pub mod versions;
 
 pub use crate::malformed::Malformed;

@@ -49,6 +49,7 @@ const INPUT_LEN_MAX: usize = 32 << 10;
 /// Variables of this host that mean nothing, or something else, on another.
 const OWN_VARIABLES: &[&str] = &[
     "HANARE_NODE",
+    "HANARE_TENANT",
     "HANARE_RANK",
     "HANARE_RANKS",
     "HANARE_JOB",

@@ -7,6 +7,7 @@
 use crate::client::session::NodeSession;
 use hanare_fabric::shm::ShmParts;
 use hanare_fabric::tcp::Caller;
+use hanare_fabric::tenant_file::TenantFile;
 use hanare_protocol::id::JobRank;
 use hanare_protocol::wire::control::Attached;
 use hanare_protocol::wire::greeting::Role;
@@ -36,6 +37,8 @@ pub(crate) struct Life {
 pub(crate) struct Lives {
     address: String,
     job: Option<JobRank>,
+    /// The tenant that the program is of. Its file is read in each life.
+    tenant: Option<TenantFile>,
     bound: Duration,
     first: Life,
     /// Held by the thread that attaches anew.
@@ -44,9 +47,9 @@ pub(crate) struct Lives {
 
 impl Lives {
     /// Attaches to the node at an address. **Errors**: as for [`crate::Pool::attach`].
-    pub fn begin(address: &str, job: Option<JobRank>, bound: Duration) -> Result<Lives> {
-        let first = Life::begin(address, job, bound, 0)?;
-        Ok(Lives { address: address.to_owned(), job, bound, first, turn: Mutex::default() })
+    pub fn begin(address: &str, job: Option<JobRank>, tenant: Option<TenantFile>, bound: Duration) -> Result<Lives> {
+        let first = Life::begin((address, job, tenant.as_ref()), bound, 0)?;
+        Ok(Lives { address: address.to_owned(), job, tenant, bound, first, turn: Mutex::default() })
     }
 
     /// The life of today. **Cost**: a load for each.
@@ -73,7 +76,7 @@ impl Lives {
         if !life.session.has_ended() || life.number.saturating_add(1) >= LIFE_COUNT {
             return Ok(life);
         }
-        let next = Life::begin(&self.address, None, self.bound, life.number.saturating_add(1))?;
+        let next = Life::begin((&self.address, None, self.tenant.as_ref()), self.bound, life.number.saturating_add(1))?;
         let (before, attached) = (&self.first.attached, &next.attached);
         if (attached.node, attached.user) != (before.node, before.user) {
             let reason = format!("this host's node has ended, and {} listens in its place; attach to that", attached.node);
@@ -85,8 +88,8 @@ impl Lives {
 }
 
 impl Life {
-    fn begin(address: &str, job: Option<JobRank>, bound: Duration, number: u64) -> Result<Life> {
-        let (session, attached, fds) = NodeSession::attach(address, job, bound)?;
+    fn begin((address, job, tenant): (&str, Option<JobRank>, Option<&TenantFile>), bound: Duration, number: u64) -> Result<Life> {
+        let (session, attached, fds) = NodeSession::attach(address, job, tenant, bound)?;
         let [memory, bell, thread_slots]: [OwnedFd; 3] = fds.try_into().map_err(|fds: Vec<OwnedFd>| Error::Garbage {
             peer: attached.node.to_string(),
             reason: format!("{} descriptors came with the attachment", fds.len()),

@@ -39,6 +39,7 @@ use hanare_fabric::agree;
 use hanare_fabric::settings;
 use hanare_fabric::shm::ShmLink;
 use hanare_fabric::tcp;
+use hanare_fabric::tenant_file::TenantFile;
 use hanare_protocol::id::{ClientId, Gid, JobRank, NodeId, Rights, User};
 use hanare_protocol::queue::PortId;
 use hanare_protocol::session::Series;
@@ -109,9 +110,9 @@ struct KnownNode {
 
 impl Shared {
     /// Attaches to the node at an address (a path, or `@name`). **Errors**: as for [`crate::Pool::attach`].
-    pub fn attach(address: &str, job: Option<JobRank>) -> Result<Arc<Shared>> {
+    pub fn attach(address: &str, job: Option<JobRank>, tenant: Option<TenantFile>) -> Result<Arc<Shared>> {
         let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
-        let lives = Lives::begin(address, job, bound)?;
+        let lives = Lives::begin(address, job, tenant, bound)?;
         let (node, user) = (lives.now().attached.node, lives.now().attached.user);
         let (remotes, calls) = (Mutex::default(), CallNumbers::new()?);
         let (deaths, refusals, barriers, exchange, memberships, mapped, claims, faults, links, reconnector) = Default::default();

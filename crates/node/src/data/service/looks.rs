@@ -39,15 +39,16 @@ impl ServiceLoop {
         }
         let user = session.user();
         let readable = |(slot, grant): &(_, _)| self.extents.hold(*slot, *grant, Rights::Read).ok().map(|held| held.gid());
-        let gids: BTreeSet<Gid> = look.readable.iter().filter_map(readable).collect();
-        if matches!(query, Query::Backing(_)) {
-            return Ok(Reply::Backing(Box::new(self.extents.backing(&gids))));
-        }
+        let mut gids: BTreeSet<Gid> = look.readable.iter().filter_map(readable).collect();
         let sees_all = user.uid == 0 || user.uid == rustix::process::geteuid().as_raw();
+        if matches!(query, Query::Backing(_)) {
+            return Ok(Reply::Backing(Box::new(self.extents.backing(&gids, sees_all))));
+        }
+        gids.append(&mut self.home.pages().mapped_by(|client| self.extents.members.is_of(client, user.uid)));
         let first = look.readable.first().and_then(readable).filter(|_| look.cells > 0);
         let (locks, lock_count) = self.home.locks_seen_by(user, |link| self.client_of(link));
         Ok(Reply::Seen(Box::new(Seen {
-            counts: self.extents.counts.read(),
+            counts: self.extents.counts.read_by(user.uid, sees_all),
             programs: self.extents.members.seen_by(user.uid),
             locks,
             lock_count,
