@@ -8,13 +8,11 @@
 //! Bound memory that runs out would end the process. So the lender keeps some of these nodes' memory free, as it does for the machine.
 //! `MPOL_PREFERRED` would take memory of nodes that the operator did not name, and say nothing.
 
+use crate::limits::NUMA_NODE_COUNT_MAX;
 use crate::size::Size;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
-
-/// NUMA nodes that a kernel can have: `MAX_NUMNODES` of every distribution.
-pub const NUMA_NODE_COUNT_MAX: u32 = 1024;
 
 /// Some NUMA nodes, by number. Written as the kernel does: `0-2,5`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

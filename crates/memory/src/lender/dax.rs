@@ -10,6 +10,7 @@
 //! | `FALLOC_FL_PUNCH_HOLE` | tmpfs |
 //! | zeros through a mapping | devices, other file systems |
 
+use crate::file::HUGE_PAGE_LEN;
 use crate::mapping::Mapping;
 use hanare_protocol::id::Rights;
 use hanare_protocol::size::Size;
@@ -28,9 +29,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Smallest range of a file: an extent may consist of many, each a mapping, and a process has 65,530 of those.
 pub const GRAIN_LEN: u64 = 64 << 10;
-
-/// Largest alignment of a device: every range is a multiple of it.
-const ALIGN_MAX: u64 = 2 << 20;
 
 /// Bytes wiped through one mapping.
 const WIPE_LEN: u64 = 64 << 20;
@@ -55,10 +53,10 @@ impl Device {
         }
         let number = |name: &str| std::fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
         let len = number("size").ok_or("the kernel does not tell its size")?;
-        // Kernels before 5.10 do not tell the alignment: it is that of huge pages there.
-        let align = number("align").unwrap_or(ALIGN_MAX);
-        if !align.is_power_of_two() || align > ALIGN_MAX {
-            let usable = Size(ALIGN_MAX);
+        // Every range is a multiple of the alignment. Kernels before 5.10 do not tell it: it is that of huge pages there.
+        let align = number("align").unwrap_or(HUGE_PAGE_LEN);
+        if !align.is_power_of_two() || align > HUGE_PAGE_LEN {
+            let usable = Size(HUGE_PAGE_LEN);
             return Err(format!("its alignment is {}; make it with {usable} at most (daxctl or ndctl, --align)", Size(align)));
         }
         let numa = number("target_node").or_else(|| number("numa_node")).and_then(|node| u32::try_from(node).ok());

@@ -8,6 +8,7 @@
 //! node's own user.
 
 use crate::id::Gid;
+use crate::limits::NUMA_TOLD_COUNT_MAX;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -16,9 +17,6 @@ pub const ABOUT_BACKING: u64 = 1;
 
 /// The version of the wire from which on nodes are asked.
 pub const SINCE: u32 = 28;
-
-/// Most NUMA nodes that one reply names for a region. Memory of further ones counts as memory of no known node.
-const NUMA_COUNT_MAX: usize = 64;
 
 /// The kind of memory that a node lends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +70,7 @@ impl Residence {
         self.absent = self.absent.saturating_add(other.absent);
         self.is_estimate |= other.is_estimate;
         for (number, bytes) in &other.numa {
-            if self.numa.len() < NUMA_COUNT_MAX || self.numa.contains_key(number) {
+            if self.numa.len() < NUMA_TOLD_COUNT_MAX || self.numa.contains_key(number) {
                 let sum = self.numa.entry(*number).or_default();
                 *sum = sum.saturating_add(*bytes);
             }
@@ -105,7 +103,7 @@ pub struct Backing {
 #[allow(clippy::arithmetic_side_effects, reason = "numbers of a test")]
 mod tests {
     use super::*;
-    use crate::limits::{LOOK_COUNT_MAX, LOOK_LEN_MAX};
+    use crate::limits::{LOOK_COUNT_MAX, LOOK_LEN_MAX, NUMA_NODE_COUNT_MAX};
     use crate::wire::control;
 
     fn residence(number: u32, bytes: u64, huge: Option<u64>) -> Residence {
@@ -114,12 +112,12 @@ mod tests {
 
     #[test]
     fn the_longest_answer_is_within_its_limit() {
-        let numa = (0..NUMA_COUNT_MAX as u32).map(|number| (u32::MAX - number, u64::MAX)).collect();
+        let numa = (0..NUMA_TOLD_COUNT_MAX as u32).map(|number| (u32::MAX - number, u64::MAX)).collect();
         let longest = Residence { len: u64::MAX, numa, absent: u64::MAX, huge: Some(u64::MAX), is_estimate: true };
         let backing = Backing {
             kind: BackingKind::DiskFile,
             pages: BackingPages::Small,
-            wish: (0..crate::numa::NUMA_NODE_COUNT_MAX).collect(),
+            wish: (0..NUMA_NODE_COUNT_MAX).collect(),
             all: longest.clone(),
             regions: vec![(Gid(u64::MAX), longest); LOOK_COUNT_MAX],
         };
@@ -140,7 +138,7 @@ mod tests {
         for number in 0..200 {
             sum.add(&residence(number, 1, None));
         }
-        assert_eq!(sum.numa.len(), NUMA_COUNT_MAX);
+        assert_eq!(sum.numa.len(), NUMA_TOLD_COUNT_MAX);
         assert!(Residence { len: 1, absent: u64::MAX, ..sum }.untold() == 0);
     }
 }
