@@ -6,7 +6,7 @@ use hanare_protocol::size::Size;
 use serde_json::{Value, json};
 
 /// A node's reply to the question for its memory, or why there is none.
-pub struct Told {
+pub struct ToldMemory {
     /// The node.
     pub node: NodeId,
     /// Its reply.
@@ -16,11 +16,11 @@ pub struct Told {
 }
 
 /// Replies of some nodes for a region, which is opened where this user may read it; or for all that they lend.
-pub fn at_nodes(pool: &Pool, nodes: &[NodeStatus], region: Option<Gid>, opened: Option<&Region>) -> Vec<Told> {
+pub fn at_nodes(pool: &Pool, nodes: &[NodeStatus], region: Option<Gid>, opened: Option<&Region>) -> Vec<ToldMemory> {
     let ask = |node: &NodeStatus| match pool.backing(node, opened.as_slice()) {
-        Ok(Some(backing)) => Told::new(node.node, backing, region),
-        Ok(None) => Told::not(node.node, format!("not told: {} speaks an older version", node.node)),
-        Err(error) => Told::not(node.node, format!("not told: {error}")),
+        Ok(Some(backing)) => ToldMemory::new(node.node, backing, region),
+        Ok(None) => ToldMemory::not(node.node, format!("not told: {} speaks an older version", node.node)),
+        Err(error) => ToldMemory::not(node.node, format!("not told: {error}")),
     };
     // Together, because one that does not answer would hold up those behind it.
     std::thread::scope(|scope| {
@@ -29,15 +29,15 @@ pub fn at_nodes(pool: &Pool, nodes: &[NodeStatus], region: Option<Gid>, opened: 
     })
 }
 
-impl Told {
-    fn new(node: NodeId, backing: Backing, region: Option<Gid>) -> Told {
+impl ToldMemory {
+    fn new(node: NodeId, backing: Backing, region: Option<Gid>) -> ToldMemory {
         let of_region = |gid| backing.regions.iter().find(|(told, _)| *told == gid).map(|(_, residence)| residence.clone());
         let residence = region.map_or_else(|| Some(backing.all.clone()), of_region);
-        Told { node, backing: Ok(backing), residence }
+        ToldMemory { node, backing: Ok(backing), residence }
     }
 
-    fn not(node: NodeId, why: String) -> Told {
-        Told { node, backing: Err(why), residence: None }
+    fn not(node: NodeId, why: String) -> ToldMemory {
+        ToldMemory { node, backing: Err(why), residence: None }
     }
 
     /// A line for people, behind the node's name.
@@ -147,7 +147,7 @@ mod tests {
             all: all.clone(),
             regions: Vec::new(),
         };
-        let words = |backing| Told::new(NodeId(1), backing, None).in_words();
+        let words = |backing| ToldMemory::new(NodeId(1), backing, None).in_words();
         assert_eq!(
             words(backing(BackingKind::Memory, &[0, 1, 2], &all)),
             "main memory of NUMA nodes 0-2 in turn, small pages; 4 MiB on NUMA node 0, 1 MiB on NUMA node 2, 1 MiB not in memory yet, none on huge pages"
@@ -161,11 +161,11 @@ mod tests {
             words(backing(BackingKind::DaxFile, &[], &sampled)),
             "a file on a DAX file system; about 1 GiB on NUMA nodes that the kernel does not tell"
         );
-        let old = Told::not(NodeId(1), "not told: node 1 speaks an older version".to_owned());
+        let old = ToldMemory::not(NodeId(1), "not told: node 1 speaks an older version".to_owned());
         assert_eq!(old.in_words(), "not told: node 1 speaks an older version");
         assert_eq!(old.value()["error"], "not told: node 1 speaks an older version");
         // A region that this user may not read: nothing of the node's other memory is taken for it.
-        let hidden = Told::new(NodeId(1), backing(BackingKind::Memory, &[], &all), Some(Gid(7)));
+        let hidden = ToldMemory::new(NodeId(1), backing(BackingKind::Memory, &[], &all), Some(Gid(7)));
         assert_eq!(hidden.in_words(), "main memory, small pages");
         assert_eq!(hidden.value().get("bytes"), None);
     }

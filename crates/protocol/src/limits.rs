@@ -3,9 +3,10 @@
 mod copies;
 mod heap;
 mod keepers;
+mod numa;
 mod tenants;
 
-pub use {copies::*, heap::*, keepers::*, tenants::*};
+pub use {copies::*, heap::*, keepers::*, numa::*, tenants::*};
 
 /// Bytes of a page, the unit of sharing. [D2 §6] and every kernel we run on.
 pub const PAGE_LEN: u64 = 4096;
@@ -349,12 +350,6 @@ pub const PAST_MAPPING_COUNT_MAX: usize = 64;
 
 /// Most regions, programs, and locks that one look at a node shows; how many there are is told beside.
 pub const LOOK_COUNT_MAX: usize = 256;
-
-/// NUMA nodes that a kernel can have: `MAX_NUMNODES` of every distribution.
-pub const NUMA_NODE_COUNT_MAX: u32 = 1024;
-
-/// Most NUMA nodes that one reply names for a region. Memory of further ones counts as memory of no known node.
-pub const NUMA_TOLD_COUNT_MAX: usize = 64;
 
 /// Holders of a lock, and those that wait for it, that a look names.
 pub const LOOK_CLAIM_COUNT_MAX: usize = 16;

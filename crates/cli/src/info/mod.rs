@@ -83,7 +83,7 @@ pub fn run(as_json: bool) -> Result<()> {
 }
 
 /// The memory that this host's node lends, if one runs.
-fn lent() -> Option<backing::Told> {
+fn lent() -> Option<backing::ToldMemory> {
     let pool = Pool::attach_alone().ok()?;
     let own = pool.own_status().ok()?.own;
     backing::at_nodes(&pool, &[own], None, None).pop()

@@ -1,6 +1,6 @@
 //! Regions as listings show them.
 
-use crate::backing::Told;
+use crate::backing::ToldMemory;
 use crate::look;
 use crate::print::{self, Column};
 use crate::queue_form;
@@ -47,7 +47,7 @@ pub struct About<'a> {
     /// The queues that begin it.
     pub queues: Option<&'a Queues>,
     /// The memory of its nodes.
-    pub memory: &'a [Told],
+    pub memory: &'a [ToldMemory],
 }
 
 /// Prints all about one region.
@@ -57,7 +57,7 @@ pub fn describe(about: &About<'_>, as_json: bool) -> Result<()> {
         let mut value = value(region);
         value["pages"] = pages.map_or(Value::Null, page_value);
         value["to_and_fro"] = runs.iter().map(run_value).collect();
-        value["memory"] = memory.iter().map(Told::value).collect();
+        value["memory"] = memory.iter().map(ToldMemory::value).collect();
         value["queues"] = queues.map_or(Value::Null, queue_form::as_value);
         return print::json(&value);
     }

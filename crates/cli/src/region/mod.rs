@@ -219,7 +219,7 @@ fn to_and_fro(pool: &Pool, region: &RegionStat) -> Result<Vec<PageRun>> {
 }
 
 /// The memory of a region on each node that holds bytes of it. Users who may not read it are told of the nodes' kinds of memory alone.
-fn behind(pool: &Pool, region: &RegionStat) -> Result<Vec<backing::Told>> {
+fn behind(pool: &Pool, region: &RegionStat) -> Result<Vec<backing::ToldMemory>> {
     let opened = look::open(pool, std::slice::from_ref(region)).pop();
     let holds = |node: &hanare::NodeStatus| node.alive && region.nodes.iter().any(|(holder, _)| *holder == node.node);
     let nodes: Vec<_> = pool.status()?.nodes.into_iter().filter(holds).collect();

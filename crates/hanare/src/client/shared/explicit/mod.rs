@@ -447,8 +447,7 @@ fn watch(
 /// are too many pieces for that, or the node gives no file of them away.
 fn map_direct(region: &Region, mapping: &mut Mapping) -> Result<Option<Vec<Range<u64>>>> {
     let extents: Vec<(Extent, Grant)> = region.extents_today();
-    let here = |extent: usize| extents[extent].0.node == region.here();
-    let mut pieces = Vec::new();
+    let (here, mut pieces) = (|extent: usize| extents[extent].0.node == region.here(), Vec::new());
     for piece in region.layout().pieces(0, region.len()).filter(|piece| here(piece.extent)) {
         let end = piece.at + piece.len;
         let first = piece.at.next_multiple_of(PAGE_LEN);
