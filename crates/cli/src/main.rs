@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod backing;
 mod demo;
 mod doctor;
 mod drain;

@@ -9,8 +9,9 @@ use crate::run::signals::{self, Event};
 use crate::{log, print, size};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use hanare::node::{HostTerms, KeepFree, Node, NodeOptions, Persist, SocketAccess};
-use hanare::{NodeId, Pool};
+use hanare::node::{HostTerms, KeepFree, Node, NodeOptions, Persist, SocketAccess, Source};
+use hanare::{Huge, NodeId, Pool};
+use hanare_protocol::numa::NumaWish;
 use hanare_protocol::wire::greeting::Sealing;
 use rustix::fs::{MemfdFlags, Mode, fchmod, memfd_create};
 use rustix::process::{Pid, Signal};
@@ -45,6 +46,15 @@ pub struct Options {
     /// Memory to lend: the most that regions here have. It is taken from the machine as they are made. A keeper may lend 0.
     #[arg(long, required = true, value_name = "SIZE", value_parser = size::parse, default_value = "1", hide_default_value = true)]
     pub memory: u64,
+    /// NUMA nodes of this host to lend from, as 0 or 0,2-3, or all. Memory is bound to one; of several it comes in turn, page by page.
+    #[arg(long, value_name = "N[,N...]", value_parser = numa, conflicts_with = "dax")]
+    pub numa: Option<NumaWish>,
+    /// Lend the first bytes of a DAX device, or of a file, which is wiped: /dev/daxX.Y, or a file of mode 0600. Programs reach it by commands, and have no pointers to it.
+    #[arg(long, value_name = "PATH")]
+    pub dax: Option<PathBuf>,
+    /// Huge pages: auto takes reserved ones, else those that the kernel joins; never takes small ones, which coherent mappings need [default: HANARE_HUGE, else auto].
+    #[arg(long, value_name = "WISH", value_parser = huge)]
+    pub huge: Option<Huge>,
     /// Memory to take from the machine at the start, so that the first regions come sooner.
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "32M")]
     pub prefault: u64,
@@ -263,6 +273,11 @@ fn node_options(options: &Options) -> Result<NodeOptions> {
     if options.embedded_in.is_none() {
         node.ahead = options.prefault.min(options.memory);
     }
+    node.source = match (&options.dax, &options.numa) {
+        (Some(path), _) => Source::Dax(path.clone()),
+        (None, wish) => Source::Memory(wish.clone()),
+    };
+    node.huge = options.huge.unwrap_or(node.huge);
     node.promises = Some(hanare::settings::memory_folder());
     node.host = HostTerms {
         keep_free: options.keep_free.map_or(node.host.keep_free, KeepFree::Bytes),
@@ -322,6 +337,18 @@ fn local_address(to: &str) -> Option<String> {
     socket.connect(to).ok()?;
     let ip = socket.local_addr().ok()?.ip();
     Some(if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() })
+}
+
+fn numa(text: &str) -> Result<NumaWish, String> {
+    text.parse()
+}
+
+fn huge(text: &str) -> Result<Huge, String> {
+    match text {
+        "auto" => Ok(Huge::Auto),
+        "never" => Ok(Huge::Never),
+        _ => Err("write auto or never".to_owned()),
+    }
 }
 
 fn socket_mode(text: &str) -> Result<u32, String> {

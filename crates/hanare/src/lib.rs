@@ -46,6 +46,9 @@ pub use hanare_memory::Window;
 pub use hanare_memory::capacity::available as available_memory;
 #[doc(inline)]
 pub use hanare_memory::fork::Lineage;
+/// NUMA nodes of this host, and those that this process may use.
+#[doc(inline)]
+pub use hanare_memory::numa::topology as numa_topology;
 #[cfg(feature = "node")]
 #[doc(inline)]
 pub use hanare_node as node;
@@ -78,6 +81,8 @@ pub use hanare_protocol::placement::{Extent, Layout, NodeList, Placement};
 pub use hanare_protocol::queue::{Overflow, QueueForm, Unit};
 #[doc(inline)]
 pub use hanare_protocol::shape::{Dim, Indexed, Indices, Shape, Strided, Subarray};
+#[doc(inline)]
+pub use hanare_protocol::wire::backing::{Backing, BackingKind, BackingPages, Residence};
 #[doc(inline)]
 pub use hanare_protocol::wire::control::{
     Changes, DrainStatus, DrainWish, Memory, NodeStatus, OwnStatus, PageRun, PageStat, PoolStatus, RegionStat,

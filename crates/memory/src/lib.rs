@@ -15,6 +15,8 @@
 //! | [`uffd`] | userfaultfd: pages that fault to the thread that touched them, mapped and protected by call |
 //! | [`thread_slot`] | a number for each thread |
 //! | [`diff`] | diffs: what a program changed of a page since it was clean |
+//! | [`mod@numa`] | NUMA nodes: which there are, files bound to some of them, the node of a page |
+//! | [`residence`] | where a window's bytes lie in the host's memory |
 //! | [`capacity`] | how much memory the machine and its control group have |
 //! | [`prompt`] | threads that ask for short turns on the processor |
 //! | [`random`] | random bytes of the kernel |
@@ -35,9 +37,11 @@ pub mod fuzz;
 pub mod guard;
 pub mod lender;
 pub mod mapping;
+pub mod numa;
 mod promise;
 pub mod prompt;
 pub mod random;
+pub mod residence;
 pub mod thread_slot;
 pub mod uffd;
 pub mod vector;
@@ -46,6 +50,6 @@ mod watched;
 pub mod window;
 
 pub use guard::{Lost, Side};
-pub use lender::{Extent, HostShortage, HostTerms, HostWatch, KeepFree, Lender, LenderOptions};
+pub use lender::{Extent, HostShortage, HostTerms, HostWatch, KeepFree, Lender, LenderOptions, Source};
 pub use mapping::Mapping;
 pub use window::Window;

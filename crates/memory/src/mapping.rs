@@ -14,6 +14,7 @@ use hanare_protocol::wire::control::FilePart;
 use hanare_protocol::{Error, Result};
 use rustix::fs::fstat;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
 /// An address range, unmapped when dropped. What is not mapped yet cannot be touched.
@@ -99,10 +100,20 @@ impl Mapping {
         if part.len > part.map_len || !end.is_some_and(|end| i64::try_from(end).is_ok_and(|end| end <= size)) {
             return Err(too_long("memory file"));
         }
+        self.map_checked(at, len, (file, part.offset), rights)
+    }
+
+    /// Maps a range of a device or file at byte `at` of the mapping. The caller has looked at the file's length, which a device has none of.
+    pub(crate) fn map_range(&mut self, at: u64, file: BorrowedFd<'_>, range: Range<u64>, rights: Rights) -> Result<()> {
+        let len = self.check(at, range.end.saturating_sub(range.start))?;
+        self.map_checked(at, len, (file, range.start), rights)
+    }
+
+    fn map_checked(&mut self, at: u64, len: usize, (file, offset): (BorrowedFd<'_>, u64), rights: Rights) -> Result<()> {
         let protection = if rights == Rights::Write { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         self.forget(at, len);
         // SAFETY: the pages lie inside the range (invariant 2), which is ours (invariant 1).
-        unsafe { mmap(self.at(at), len, protection, MapFlags::SHARED | MapFlags::FIXED, file, part.offset) }
+        unsafe { mmap(self.at(at), len, protection, MapFlags::SHARED | MapFlags::FIXED, file, offset) }
             .map(drop)
             .map_err(system("mapping a memory file"))
     }

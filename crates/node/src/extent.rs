@@ -9,6 +9,7 @@ use hanare_protocol::id::Gid;
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::queue::PortTable;
 use hanare_protocol::queue::layout::{LINE_LEN, MAGIC};
+use hanare_protocol::wire::backing::Residence;
 use hanare_protocol::wire::queue::{APPENDED_LEN, encode_appended};
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -245,6 +246,15 @@ impl NodeExtent {
         match &self.memory {
             Memory::Whole(_, window) => Reach::Whole(*window),
             Memory::Small(extent) => Reach::Small(extent.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+
+    /// Looks where its bytes lie, at so many pages at most.
+    pub fn residence(&self, page_count_max: usize) -> Residence {
+        let _steady = self.steady();
+        match &self.memory {
+            Memory::Whole(extent, _) => extent.residence(page_count_max),
+            Memory::Small(extent) => extent.lock().unwrap_or_else(PoisonError::into_inner).residence(page_count_max),
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! A caller that finds an extent keeps it alive. Removing one from the table frees its memory when the last command on it has ended.
 
+mod backing;
 mod ready;
 mod sharing;
 
@@ -326,7 +327,11 @@ impl Extents {
     pub fn files(&self, (slot, grant): (Slot, Grant), client: ClientId, pins: bool) -> Result<ExtentFiles> {
         let mut entries = self.write();
         let Opened { held, is_by_pages, .. } = entries.open(slot, grant, Rights::Read)?;
-        if is_by_pages || held.has_copies() {
+        if pins {
+            self.check_gives_files(held.gid())?;
+        }
+        // A program without a pointer goes on by commands.
+        if is_by_pages || held.has_copies() || !self.spills.lender().gives_files() {
             return Err(Error::IsMapped { gid: held.gid() });
         }
         let rights = match entries.hold(slot, grant, Rights::Write) {
@@ -339,6 +344,16 @@ impl Extents {
         }
         drop(entries);
         held.with_own_file(|extent| extent.files(rights))
+    }
+
+    /// **Errors**: [`Error::BadUse`] where no program may map memory of this node as it is.
+    fn check_gives_files(&self, gid: Gid) -> Result<()> {
+        if self.spills.lender().gives_files() {
+            return Ok(());
+        }
+        let reason =
+            "its node lends a DAX device or a file, whose descriptor opens all of it; use commands, or map it explicit or entry";
+        Err(Error::BadUse { region: gid.to_string(), reason: reason.to_owned() })
     }
 
     /// A client has no pointer to extents of a region any more.

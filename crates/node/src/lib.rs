@@ -68,7 +68,7 @@ pub(crate) use persistence::fuzz::kept as fuzz_kept;
 #[cfg(test)]
 pub(crate) use persistence::fuzz::seeds as fuzz_kept_seeds;
 
-pub use hanare_memory::{HostTerms, KeepFree};
+pub use hanare_memory::{HostTerms, KeepFree, Source};
 
 use control::{ControlLoop, Parts};
 use extents::Extents;
@@ -152,7 +152,7 @@ fn start_control(parts: Parts) -> Result<ControlThread> {
 /// Memory that a node of these options lends.
 fn lent(options: &NodeOptions) -> LenderOptions {
     let (bytes, huge, ahead) = (options.memory, options.huge, options.ahead);
-    LenderOptions { bytes, slab_len: None, huge, ahead, promises: options.promises.clone() }
+    LenderOptions { source: options.source.clone(), bytes, slab_len: None, huge, ahead, promises: options.promises.clone() }
 }
 
 /// Waits until the control thread says that the node is a member, or why it never will be.

@@ -2,8 +2,8 @@
 
 use super::persistence::Persist;
 use hanare_fabric::settings;
-use hanare_memory::HostTerms;
 use hanare_memory::file::Huge;
+use hanare_memory::{HostTerms, Source};
 use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::wire::versions::Versions;
 use hanare_protocol::{Error, Result};
@@ -25,6 +25,8 @@ pub struct SocketAccess {
 pub struct NodeOptions {
     /// Bytes to lend; 0 for a node that has its part in the pool without memory.
     pub memory: u64,
+    /// The memory that is lent.
+    pub source: Source,
     /// `host:port` to listen at; port 0 lets the system choose.
     pub listen: String,
     /// `host:port` told to others; `None` for the listening address, with the host's name where that is every address.
@@ -78,6 +80,7 @@ impl NodeOptions {
         };
         Ok(NodeOptions {
             memory,
+            source: Source::default(),
             ahead: memory,
             promises: None,
             host: HostTerms { keep_free: settings::keep_free()?, told: None },

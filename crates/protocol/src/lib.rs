@@ -27,6 +27,7 @@
 //! | [`session`] | which connections a node carries out commands for |
 //! | [`coordinator`] | names, GIDs, placement, leases and epochs: what one node decides for all |
 //! | [`keeper_list`] | the nodes that hold the coordinator's journal together |
+//! | [`numa`] | NUMA nodes of a host, and which of them are lent from |
 //! | [`member`] | a node's side of membership: its lease, its orders, its clients' requests |
 //! | [`turns`] | whose turn it is, where one thread serves many: users one after another
 //! | [`table`] | the form in which every state machine declares its transitions |
@@ -59,6 +60,7 @@ pub mod member;
 pub mod message;
 pub mod name;
 pub mod name_owners;
+pub mod numa;
 mod packed_bytes;
 pub mod page;
 #[deny(clippy::arithmetic_side_effects)]

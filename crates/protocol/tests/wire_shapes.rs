@@ -13,6 +13,7 @@ use hanare_protocol::lock::{Mode, Recalled};
 use hanare_protocol::page::Consistency;
 use hanare_protocol::page::message::{Access, Refusal, ToHome, ToHost};
 use hanare_protocol::placement::Placement;
+use hanare_protocol::wire::backing::{Backing, BackingKind, BackingPages};
 use hanare_protocol::wire::control::{
     Answer, CommandOrigin, DrainWish, Existing, FromNode, KeeperChange, Made, Order, ReportedExtent, Request, ToNode, Which,
 };
@@ -93,6 +94,9 @@ fn today() -> Registry {
         (
             "data link",
             trace![
+                Backing,
+                BackingKind,
+                BackingPages,
                 CommandOrigin,
                 Condition,
                 Consistency,

@@ -1,6 +1,8 @@
 //! The machine's processors and memory.
 
 use crate::size;
+use hanare_protocol::numa::NumaNode;
+use serde_json::{Value, json};
 use std::fs::read_to_string;
 
 /// Names and values, in the order of a listing.
@@ -21,8 +23,33 @@ pub fn facts() -> Vec<(&'static str, String)> {
         }
     }
     facts.push(("memory that a node could lend", super::kernel::lendable()));
-    facts.push(("NUMA nodes", numa_nodes().to_string()));
+    facts.push(("NUMA nodes", hanare::numa_topology().nodes.len().max(1).to_string()));
     facts
+}
+
+/// The NUMA nodes, in the order of a listing.
+pub fn numa_rows() -> Vec<Vec<String>> {
+    hanare::numa_topology().nodes.iter().map(|node| vec![format!("NUMA node {}", node.number), numa_in_words(node)]).collect()
+}
+
+/// `8 processors, 64GiB, 60GiB free, distances 10 21`.
+fn numa_in_words(node: &NumaNode) -> String {
+    let NumaNode { processors, total, free, .. } = node;
+    let distances = node.distances.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+    let processors = if *processors == 0 { "no processors".to_owned() } else { format!("{processors} processors") };
+    match total {
+        0 => format!("{processors}, no memory, distances {distances}"),
+        _ => format!("{processors}, {}, {} free, distances {distances}", size::show(*total), size::show(*free)),
+    }
+}
+
+/// The NUMA nodes, for programs.
+pub fn numa_values() -> Value {
+    let value = |node: &NumaNode| {
+        let NumaNode { number, processors, total, free, distances } = node;
+        json!({ "number": number, "processors": processors, "bytes": total, "free": free, "distances": distances })
+    };
+    hanare::numa_topology().nodes.iter().map(value).collect()
 }
 
 /// The value of a `key : value` line.
@@ -33,12 +60,6 @@ fn field(text: &str, key: &str) -> Option<String> {
 
 fn kilobytes(text: &str) -> Option<u64> {
     text.strip_suffix("kB")?.trim().parse::<u64>().ok().map(|count| count << 10)
-}
-
-fn numa_nodes() -> usize {
-    let is_node = |name: &str| name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok());
-    let entries = std::fs::read_dir("/sys/devices/system/node").into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_name().to_str().is_some_and(is_node)).count().max(1)
 }
 
 #[cfg(test)]

@@ -4,8 +4,10 @@ mod fabrics;
 pub mod kernel;
 mod machine;
 
+use crate::backing;
 use crate::print::{self, Column};
 use anyhow::Result;
+use hanare::Pool;
 use hanare_protocol::wire::versions::{NEWEST, Versions};
 use serde_json::{Value, json};
 
@@ -47,7 +49,7 @@ impl Finding {
 
 /// Prints everything.
 pub fn run(as_json: bool) -> Result<()> {
-    let (machine, fabrics, kernel) = (machine::facts(), fabrics::findings(), kernel::findings());
+    let (machine, fabrics, kernel, lent) = (machine::facts(), fabrics::findings(), kernel::findings(), lent());
     if as_json {
         let machine: serde_json::Map<String, Value> =
             machine.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
@@ -55,14 +57,17 @@ pub fn run(as_json: bool) -> Result<()> {
         return print::json(&json!({
             "version": env!("CARGO_PKG_VERSION"), "wire": NEWEST, "machine": machine,
             "fabrics": values(&fabrics), "kernel": values(&kernel), "settings": settings(),
+            "numa": machine::numa_values(), "lent": lent.map(|told| told.value()),
         }));
     }
     print::line(&format!("hanare {}, wire version {}", env!("CARGO_PKG_VERSION"), Versions::BUILD));
     title("Machine");
     print::table(
         &[Column::Text(""), Column::Text("")],
-        machine.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect(),
+        machine.into_iter().map(|(name, value)| vec![name.to_owned(), value]).chain(machine::numa_rows()).collect(),
     );
+    title("Lent memory");
+    print::line(&lent.map_or("no node of this user runs here".to_owned(), |told| format!("{}: {}", told.node, told.in_words())));
     title("Fabrics");
     show(&fabrics);
     title("Kernel");
@@ -75,6 +80,13 @@ pub fn run(as_json: bool) -> Result<()> {
     });
     print::table(&columns, rows.collect());
     Ok(())
+}
+
+/// The memory that this host's node lends, if one runs.
+fn lent() -> Option<backing::ToldMemory> {
+    let pool = Pool::attach_alone().ok()?;
+    let own = pool.own_status().ok()?.own;
+    backing::at_nodes(&pool, &[own], None, None).pop()
 }
 
 fn title(text: &str) {

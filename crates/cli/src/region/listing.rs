@@ -1,5 +1,6 @@
 //! Regions as listings show them.
 
+use crate::backing::ToldMemory;
 use crate::look;
 use crate::print::{self, Column};
 use crate::queue_form;
@@ -35,19 +36,28 @@ pub fn list(regions: &[RegionStat], as_json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Prints all about one region. `pages` are its page counts on this host, if it shares the region. `runs` are its pages that went to and
-/// fro between hosts, and `queues` are those that begin it.
-pub fn describe(
-    region: &RegionStat,
-    pages: Option<&PageStat>,
-    runs: &[PageRun],
-    queues: Option<&Queues>,
-    as_json: bool,
-) -> Result<()> {
+/// All about one region.
+pub struct About<'a> {
+    /// The region.
+    pub region: &'a RegionStat,
+    /// Its page counts on this host, if it shares the region.
+    pub pages: Option<&'a PageStat>,
+    /// Its pages that went to and fro between hosts.
+    pub runs: &'a [PageRun],
+    /// The queues that begin it.
+    pub queues: Option<&'a Queues>,
+    /// The memory of its nodes.
+    pub memory: &'a [ToldMemory],
+}
+
+/// Prints all about one region.
+pub fn describe(about: &About<'_>, as_json: bool) -> Result<()> {
+    let About { region, pages, runs, queues, memory } = *about;
     if as_json {
         let mut value = value(region);
         value["pages"] = pages.map_or(Value::Null, page_value);
         value["to_and_fro"] = runs.iter().map(run_value).collect();
+        value["memory"] = memory.iter().map(ToldMemory::value).collect();
         value["queues"] = queues.map_or(Value::Null, queue_form::as_value);
         return print::json(&value);
     }
@@ -74,6 +84,9 @@ pub fn describe(
     }
     if let Some(queues) = queues {
         print::line(&format!("{:<6} {}", "queues", queue_form::in_words(queues)));
+    }
+    for told in memory {
+        print::line(&format!("{:<6} {}: {}", "memory", told.node, told.in_words()));
     }
     for text in pages.into_iter().flat_map(page_lines).chain(runs.iter().map(look::in_words)) {
         print::line(&format!("{:<6} {text}", "pages"));

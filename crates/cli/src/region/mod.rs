@@ -4,7 +4,7 @@ mod copy;
 mod listing;
 pub mod npy;
 
-use crate::{look, print, size};
+use crate::{backing, look, print, size};
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
 use hanare::{Array, Changes, CreateOptions, PageRun, Pool, RegionStat, User};
@@ -179,7 +179,15 @@ pub fn run(command: &Command) -> Result<()> {
             let runs = to_and_fro(&pool, &region)?;
             // A user without the right to read the region is not told of its content.
             let queues = pool.open_queues(name, 0).ok();
-            listing::describe(&region, pages.iter().find(|stat| stat.gid == region.gid), &runs, queues.as_ref(), *json)?;
+            let memory = behind(&pool, &region)?;
+            let about = listing::About {
+                region: &region,
+                pages: pages.iter().find(|stat| stat.gid == region.gid),
+                runs: &runs,
+                queues: queues.as_ref(),
+                memory: &memory,
+            };
+            listing::describe(&about, *json)?;
         }
         Command::Resize { name, size } => {
             pool.resize(name, *size)?;
@@ -208,6 +216,14 @@ fn to_and_fro(pool: &Pool, region: &RegionStat) -> Result<Vec<PageRun>> {
     runs.sort_by_key(|run| std::cmp::Reverse(run.returns));
     runs.truncate(PAGE_RUN_COUNT_MAX);
     Ok(runs)
+}
+
+/// The memory of a region on each node that holds bytes of it. Users who may not read it are told of the nodes' kinds of memory alone.
+fn behind(pool: &Pool, region: &RegionStat) -> Result<Vec<backing::ToldMemory>> {
+    let opened = look::open(pool, std::slice::from_ref(region)).pop();
+    let holds = |node: &hanare::NodeStatus| node.alive && region.nodes.iter().any(|(holder, _)| *holder == node.node);
+    let nodes: Vec<_> = pool.status()?.nodes.into_iter().filter(holds).collect();
+    Ok(backing::at_nodes(pool, &nodes, Some(region.gid), opened.as_ref()))
 }
 
 /// Removes what this user has of regions whose bytes are gone.

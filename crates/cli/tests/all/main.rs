@@ -68,6 +68,7 @@ mod tenants;
 mod top;
 mod two_versions_refuse;
 mod what_goes_and_comes_back;
+mod where_memory_lies;
 mod words_of_run;
 
 hanare_testkit::actors![

@@ -47,7 +47,9 @@ fn a_node_that_still_joins_hears_the_signal() {
     let at = silent.local_addr().unwrap().to_string();
     let socket = format!("@hanare-joins-{}", std::process::id());
     for name in ["TERM", "INT"] {
-        let node = Running::start(&mut command(&["node", "--memory", "32M", "--join", &at, "--socket", &socket]));
+        let words = ["node", "--memory", "32M", "--join", &at, "--socket", &socket];
+        // Without a key it would not even call.
+        let node = Running::start(command(&words).env("HANARE_KEY", pool::key()));
         let joining = silent.accept().unwrap();
         signal(name, node.pid());
         // Otherwise it would find out that nobody answers, and say so.

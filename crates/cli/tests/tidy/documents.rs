@@ -39,6 +39,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/operating.md",
     "docs/performance.md",
     "docs/python.md",
+    "docs/memory.md",
     "docs/messages.md",
     "docs/modes.md",
     "docs/porting.md",

@@ -10,6 +10,7 @@ use crate::{last_word, launch, settings, trace};
 use hanare_fabric::Traffic;
 use hanare_fabric::tenant_file::TenantFile;
 use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
+use hanare_protocol::wire::backing::{self, Backing};
 use hanare_protocol::wire::control::{
     Answer, Changes, DrainStatus, DrainWish, Existing, KeeperChange, NodeCounts, NodeStatus, OwnStatus, PageStat, PoolStatus,
     RegionStat, Request, TenantStat, TenantWish, Which,
@@ -329,6 +330,18 @@ impl Pool {
         let readable = regions.iter().filter_map(|region| region.key_on(node.node)).collect();
         let look = Look { readable, cells: if has_first { cells } else { 0 } };
         self.shared.remote(node.node, Some(&node.address))?.look(&look, Patience::UpTo(LOOK))
+    }
+
+    /// The memory behind what a node lends: its kind, its pages, and the host's NUMA nodes on which it lies, as a whole and of `regions`, which
+    /// are open for reading. `None` of a node whose version does not tell.
+    ///
+    /// **Cost**: one message each way; the node looks at some thousand pages. **Errors**: as for [`Pool::look`].
+    pub fn backing(&self, node: &NodeStatus, regions: &[&Region]) -> Result<Option<Backing>> {
+        if node.memory.versions.newest.min(settings::versions()?.newest) < backing::SINCE {
+            return Ok(None);
+        }
+        let look = Look { readable: regions.iter().filter_map(|region| region.key_on(node.node)).collect(), cells: 0 };
+        self.shared.remote(node.node, Some(&node.address))?.backing(&look, Patience::UpTo(LOOK)).map(Some)
     }
 
     /// Describes the pool: its nodes and what they lend.

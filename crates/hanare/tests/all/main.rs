@@ -80,6 +80,7 @@ mod messages;
 mod names;
 mod nodes_that_come_back;
 mod nonblocking_on_mapped;
+mod on_a_dax_file;
 mod on_the_wire;
 mod put_and_get;
 mod queue_failures;

@@ -6,12 +6,13 @@ use super::stock::{MadeFiles, Stock};
 use crate::file::{self, Pages};
 use crate::guard;
 use crate::mapping::Mapping;
+use crate::residence;
 use crate::window::Window;
 use hanare_protocol::id::Rights;
-use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::wire::backing::Residence;
 use hanare_protocol::wire::control::FilePart;
 use hanare_protocol::{Error, Result};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Lent bytes, zero at first, in one range of addresses. Freed when dropped.
@@ -80,7 +81,7 @@ impl Extent {
     /// Descriptors of its files in order, with the part of the extent in each. A receiver can keep the memory mapped for ever, so no other
     /// extent ever gets it.
     ///
-    /// **Errors**: [`Error::BadUse`] where it shares a file with others; [`Error::System`].
+    /// **Errors**: [`Error::BadUse`] where it shares a file with others, as all extents of a DAX file do; [`Error::System`].
     pub fn files(&self, rights: Rights) -> Result<Vec<(OwnedFd, FilePart)>> {
         let Body::Files(files) = self.body() else {
             let reason = "a small extent needs a file of its own before it is mapped".to_owned();
@@ -89,17 +90,30 @@ impl Extent {
         let mut left = self.len;
         let mut parts = Vec::new();
         for file in files.slabs.iter().chain(&files.rest) {
+            let Some(own) = file.fd() else {
+                let reason = "its node lends a DAX device or a file, whose descriptor opens all of it; use commands".to_owned();
+                return Err(Error::BadUse { region: String::new(), reason });
+            };
             file.hand_out();
             let fd = match rights {
-                Rights::Read => file::reopen_read_only(file.fd.as_fd())?,
-                Rights::Write => {
-                    rustix::io::fcntl_dupfd_cloexec(&file.fd, 0).map_err(file::system("passing on a memory file"))?
-                }
+                Rights::Read => file::reopen_read_only(own)?,
+                Rights::Write => rustix::io::fcntl_dupfd_cloexec(own, 0).map_err(file::system("passing on a memory file"))?,
             };
             parts.push((fd, file.part(left.min(file.len))));
             left -= left.min(file.len);
         }
         Ok(parts)
+    }
+
+    /// Looks where its bytes lie, at `page_count_max` pages at most. They are not taken out of mappings meanwhile.
+    pub fn residence(&self, page_count_max: usize) -> Residence {
+        if let Some(dax) = self.stock.supply.dax().filter(|dax| dax.is_without_pages()) {
+            // The kernel tells no node for pages of devices, and perhaps one for the device.
+            let numa = dax.numa().map(|numa| (numa, self.len)).into_iter().collect();
+            return Residence { len: self.len, numa, ..Residence::default() };
+        }
+        // SAFETY: the extent is borrowed to the end, so it is neither freed nor moved to a file of its own.
+        unsafe { residence::of(self.window(), page_count_max) }
     }
 
     pub(super) fn own_file(&mut self, stock: &Arc<Stock>) -> Result<()> {
@@ -144,7 +158,7 @@ fn free(body: Option<Body>, stock: &Stock) {
 
 impl Files {
     fn make(stock: &Arc<Stock>, len: u64) -> Result<Files> {
-        let (slab_count, rest_len) = (len / stock.slab_len, (len % stock.slab_len).next_multiple_of(PAGE_LEN));
+        let (slab_count, rest_len) = (len / stock.slab_len, (len % stock.slab_len).next_multiple_of(stock.supply.grain()));
         let Some(counted) = (slab_count * stock.slab_len).checked_add(rest_len) else {
             return Err(Error::PoolFull { asked: len, free: stock.bytes, withheld: 0 });
         };
@@ -166,12 +180,12 @@ impl Files {
         let fresh = (0..taken.fresh).map(|_| stock.make_slab_file());
         for file in taken.raw.into_iter().map(Ok).chain(fresh) {
             let file = file?;
-            map(&mut range, slabs.len() as u64 * stock.slab_len, &file)?;
+            file.map_into(&mut range, slabs.len() as u64 * stock.slab_len)?;
             slabs.push(file);
         }
         let rest = (rest_len > 0).then(|| stock.make_file(rest_len)).transpose()?;
         if let Some(rest) = &rest {
-            map(&mut range, slabs.len() as u64 * stock.slab_len, rest)?;
+            rest.map_into(&mut range, slabs.len() as u64 * stock.slab_len)?;
         }
         if stock.pages() == Pages::Transparent {
             advise_huge(&range);
@@ -199,8 +213,4 @@ impl Files {
         drop((left, rest));
         stock.give_back(counted, dirty);
     }
-}
-
-fn map(range: &mut Mapping, at: u64, file: &SlabFile) -> Result<()> {
-    range.map_file(at, file.fd.as_fd(), file.part(file.len), Rights::Write)
 }

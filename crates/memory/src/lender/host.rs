@@ -7,6 +7,7 @@ use super::stall::{Stalls, Wake};
 use super::stock::Stock;
 use crate::capacity::{self, Limit};
 use crate::file::Pages;
+use crate::numa;
 use hanare_protocol::size::Size;
 use hanare_protocol::{Error, Result};
 use rustix::event::{EventfdFlags, eventfd};
@@ -66,7 +67,8 @@ pub struct HostWatch {
 
 impl HostWatch {
     pub(super) fn begin(stock: &Arc<Stock>, terms: HostTerms) -> Result<Option<HostWatch>> {
-        if terms.keep_free == KeepFree::Bytes(0) || stock.bytes == 0 {
+        // A DAX device or file takes none of the host's memory.
+        if terms.keep_free == KeepFree::Bytes(0) || stock.bytes == 0 || stock.supply.dax().is_some() {
             return Ok(None);
         }
         check(stock, &terms)?;
@@ -93,7 +95,7 @@ impl Drop for HostWatch {
 /// Refuses a bound that operators set and that does not hold even before anything is lent.
 fn check(stock: &Stock, terms: &HostTerms) -> Result<()> {
     let KeepFree::Bytes(keeps) = terms.keep_free else { return Ok(()) };
-    let Some(tight) = tightest(terms, stock.populated()) else { return Ok(()) };
+    let Some(tight) = tightest(stock, terms, stock.populated()) else { return Ok(()) };
     let could_lend = i128::from(stock.populated()) + tight.room();
     if could_lend >= i128::from(stock.bytes) {
         return Ok(());
@@ -125,7 +127,7 @@ fn look(stock: &Stock, terms: &HostTerms, offer: &mut Offer, (now_ms, is_stalled
         return LOOK_FAR;
     }
     let (populated, used) = (stock.populated(), stock.lock().used);
-    let tight = tightest(terms, populated);
+    let tight = tightest(stock, terms, populated);
     let (room, keeps) = (tight.as_ref().map(HostShortage::room), tight.as_ref().map_or(0, |tight| tight.keeps));
     let terms_of_now = offer.on_look(&Look { now_ms, populated, used, room, keeps, is_stalled });
     let is_near = terms.told.is_some() || !terms_of_now.has_spare || room.is_some_and(|room| room < keeps.into());
@@ -134,7 +136,7 @@ fn look(stock: &Stock, terms: &HostTerms, offer: &mut Offer, (now_ms, is_stalled
 }
 
 /// The limit that leaves least. `None` where the system does not say.
-fn tightest(terms: &HostTerms, populated: u64) -> Option<HostShortage> {
+fn tightest(stock: &Stock, terms: &HostTerms, populated: u64) -> Option<HostShortage> {
     if let Some(path) = &terms.told {
         return told(path, terms.keep_free, populated);
     }
@@ -143,7 +145,16 @@ fn tightest(terms: &HostTerms, populated: u64) -> Option<HostShortage> {
         let name = limit.folder.map_or("this machine".to_owned(), |folder| format!("control group {}", folder.display()));
         HostShortage { limit: name, left: limit.left, keeps }
     };
-    capacity::limits().into_iter().map(shortage).min_by_key(HostShortage::room)
+    // Bound memory that runs out ends the process, whatever the rest of the machine has.
+    let of_numa = stock.supply.numa().map(|set| {
+        let topology = numa::topology();
+        HostShortage {
+            limit: format!("NUMA node {set}"),
+            left: topology.free(set),
+            keeps: terms.keep_free.of(topology.total(set)),
+        }
+    });
+    capacity::limits().into_iter().map(shortage).chain(of_numa).min_by_key(HostShortage::room)
 }
 
 fn told(path: &Path, keep_free: KeepFree, populated: u64) -> Option<HostShortage> {
@@ -156,6 +167,7 @@ fn told(path: &Path, keep_free: KeepFree, populated: u64) -> Option<HostShortage
 
 #[cfg(test)]
 mod tests {
+    use super::super::supply::Supply;
     use super::*;
     use hanare_protocol::limits::PAGE_LEN;
 
@@ -168,8 +180,13 @@ mod tests {
 
     #[test]
     fn the_limit_that_leaves_least_is_named() {
-        let tight = tightest(&HostTerms::default(), 0).unwrap();
+        let stock = |supply: Supply| Stock::new((0, 1 << 20), supply, Pages::Small, 0);
+        let tight = tightest(&stock(Supply::Memory(None)), &HostTerms::default(), 0).unwrap();
         assert!(tight.to_string().contains(" free, and is to keep "), "{tight}");
+        // Bound to a NUMA node that is not there: it has nothing.
+        let bound = stock(Supply::Memory(Some([1023].into_iter().collect())));
+        let of_numa = tightest(&bound, &HostTerms::default(), 0).unwrap();
+        assert_eq!((of_numa.limit.as_str(), of_numa.left, of_numa.keeps), ("NUMA node 1023", 0, 0));
         let all = capacity::limits();
         assert!(all.iter().any(|limit| limit.folder.is_none() && limit.left > PAGE_LEN && limit.total >= limit.left));
     }

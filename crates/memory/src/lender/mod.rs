@@ -2,6 +2,8 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `supply` | where its files come from: main memory, perhaps of some NUMA nodes, or a DAX device or file |
+//! | `dax` | ranges of a DAX device or file |
 //! | `slab` | a memory file with its service mapping |
 //! | `stock` | the slabs that no extent has, and how many bytes may still be given |
 //! | `worker` | the thread that wipes, populates and makes slabs |
@@ -20,6 +22,7 @@
 //!
 //! Populated and dirty slabs become nothing where the host runs short, and less is lent.
 
+mod dax;
 mod extent;
 mod host;
 mod offer;
@@ -27,22 +30,26 @@ mod slab;
 mod small;
 mod stall;
 mod stock;
+mod supply;
 mod worker;
 
 pub use extent::Extent;
 pub use host::{HostTerms, HostWatch, KeepFree};
 pub use offer::HostShortage;
+pub use supply::Source;
 
-use crate::capacity;
 use crate::file::{self, HUGE_PAGE_LEN, Huge, Pages};
 use crate::promise::{NoPromise, Promise};
-use hanare_protocol::limits::{PAGE_LEN, SMALL_REGION_LEN};
+use hanare_protocol::limits::SMALL_REGION_LEN;
+use hanare_protocol::numa::NumaSet;
 use hanare_protocol::size::Size;
+use hanare_protocol::wire::backing::{BackingKind, BackingPages};
 use hanare_protocol::wire::control::Memory;
 use hanare_protocol::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use stock::Stock;
+use supply::Supply;
 
 /// Smallest slab: large enough that a descriptor and a mapping for each cost nothing.
 pub const SLAB_LEN_MIN: u64 = 32 << 20;
@@ -51,8 +58,10 @@ pub const SLAB_LEN_MIN: u64 = 32 << 20;
 pub const SLAB_COUNT: u64 = 1024;
 
 /// Options of a lender.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LenderOptions {
+    /// The memory that is lent.
+    pub source: Source,
     /// Bytes to lend in all; 0 for a node that lends none.
     pub bytes: u64,
     /// Bytes of a slab, a power of two of at least a page. `None` for about [`SLAB_COUNT`] slabs of at least [`SLAB_LEN_MIN`] each.
@@ -75,16 +84,23 @@ pub struct Lender {
 impl Lender {
     /// Begins to lend: returns at once; as many slabs as are wanted ahead are made and populated in the background.
     ///
-    /// **Errors**: [`Error::BadSetting`] if the machine or its control group has less memory free, or other nodes were promised it. The
-    /// same if a slab's length is no power of two.
+    /// **Cost**: a DAX device is wiped before this returns. **Errors**: [`Error::BadSetting`] if the machine, its control group or its NUMA
+    /// nodes have less memory free, or other nodes were promised it. The same if a DAX file cannot be had, or a slab's length is no power of
+    /// two.
     pub fn new(options: &LenderOptions) -> Result<Lender> {
-        let bytes = options.bytes / PAGE_LEN * PAGE_LEN;
-        check_bytes(options.bytes, capacity::available())?;
-        let slab_len = options.slab_len.unwrap_or_else(|| usual_slab_len(bytes));
-        check_slab_len(slab_len)?;
-        let promise =
-            options.promises.as_deref().filter(|_| bytes > 0).map(|folder| promise(folder, options.bytes)).transpose()?.flatten();
-        let stock = Arc::new(Stock::new(bytes, slab_len, choose_pages(options.huge, slab_len), options.ahead));
+        let supply = Supply::find(&options.source, options.bytes)?;
+        let (is_dax, grain) = (supply.dax().is_some(), supply.grain());
+        let bytes = options.bytes / grain * grain;
+        // Ranges need no descriptor, so there may be more: each is wiped in one step where it makes room.
+        let slab_count = if is_dax { 8 * SLAB_COUNT } else { SLAB_COUNT };
+        let slab_len = options.slab_len.unwrap_or_else(|| usual_slab_len(bytes, slab_count));
+        check_slab_len(slab_len, grain)?;
+        // Other nodes of the host are told of main memory alone.
+        let promises = options.promises.as_deref().filter(|_| bytes > 0 && !is_dax);
+        let promise = promises.map(|folder| promise(folder, options.bytes)).transpose()?.flatten();
+        let (pages, ahead) =
+            if is_dax { (Pages::Small, 0) } else { (choose_pages(options.huge, slab_len, &supply), options.ahead) };
+        let stock = Arc::new(Stock::new((bytes, slab_len), supply, pages, ahead));
         let for_worker = Arc::clone(&stock);
         let worker = std::thread::Builder::new().name("lender".to_owned()).spawn(move || {
             crate::vital::is_vital();
@@ -100,9 +116,19 @@ impl Lender {
         self.stock.memory()
     }
 
-    /// The pages that slabs have.
-    pub fn pages(&self) -> Pages {
-        self.stock.pages()
+    /// The kind of its memory, the pages that it obtained, and the NUMA nodes that all of it is to come from.
+    pub fn backing(&self) -> (BackingKind, BackingPages, Option<&NumaSet>) {
+        let pages = match self.stock.pages() {
+            Pages::Huge => BackingPages::Huge,
+            Pages::Transparent => BackingPages::Transparent,
+            Pages::Small => BackingPages::Small,
+        };
+        (self.stock.supply.kind(), pages, self.stock.supply.numa())
+    }
+
+    /// True if programs of the host may map extents: a descriptor opens one extent, and no other.
+    pub fn gives_files(&self) -> bool {
+        self.stock.supply.dax().is_none()
     }
 
     /// Begins to watch the host: where its memory runs short, less is lent, and free slabs go back to it. `None` where nothing is to be kept
@@ -150,18 +176,6 @@ impl Drop for Lender {
     }
 }
 
-fn check_bytes(bytes: u64, available: Option<u64>) -> Result<()> {
-    match available {
-        _ if (1..PAGE_LEN).contains(&bytes) => {
-            Err(bad_setting("memory", bytes, format!("a node lends at least {}, or 0", Size(PAGE_LEN))))
-        }
-        Some(available) if bytes > available => {
-            Err(bad_setting("memory", bytes, format!("this machine (or its control group) has {} free", Size(available))))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Announces the memory that this node may take. `None` where the folder cannot be used.
 fn promise(folder: &Path, bytes: u64) -> Result<Option<Promise>> {
     match Promise::make(folder, bytes) {
@@ -175,26 +189,26 @@ fn promise(folder: &Path, bytes: u64) -> Result<Option<Promise>> {
     }
 }
 
-fn check_slab_len(slab_len: u64) -> Result<()> {
-    if slab_len.is_power_of_two() && slab_len >= PAGE_LEN {
+fn check_slab_len(slab_len: u64, least: u64) -> Result<()> {
+    if slab_len.is_power_of_two() && slab_len >= least {
         return Ok(());
     }
-    Err(bad_setting("slab", slab_len, format!("a slab is a power of two of at least {}", Size(PAGE_LEN))))
+    Err(bad_setting("slab", slab_len, format!("a slab is a power of two of at least {}", Size(least))))
 }
 
 fn bad_setting(key: &str, value: u64, reason: String) -> Error {
     Error::BadSetting { key: key.to_owned(), value: Size(value).to_string(), reason }
 }
 
-fn usual_slab_len(bytes: u64) -> u64 {
-    (bytes / SLAB_COUNT).next_power_of_two().max(SLAB_LEN_MIN)
+fn usual_slab_len(bytes: u64, count: u64) -> u64 {
+    (bytes / count).next_power_of_two().max(SLAB_LEN_MIN)
 }
 
 /// Tries reserved huge pages with one of them, and asks whether transparent ones are offered.
-fn choose_pages(huge: Huge, slab_len: u64) -> Pages {
+fn choose_pages(huge: Huge, slab_len: u64, supply: &Supply) -> Pages {
     let is_large_enough = slab_len >= HUGE_PAGE_LEN;
     match huge {
-        Huge::Auto if is_large_enough && file::create_huge("hanare-probe", HUGE_PAGE_LEN).is_ok() => Pages::Huge,
+        Huge::Auto if is_large_enough && supply.take(HUGE_PAGE_LEN, Pages::Huge).is_ok() => Pages::Huge,
         Huge::Auto if is_large_enough && file::is_transparent_offered() => Pages::Transparent,
         _ => Pages::Small,
     }

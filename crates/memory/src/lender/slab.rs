@@ -1,23 +1,23 @@
-//! A memory file with its service mapping, as an extent or the stock has it.
+//! A memory file, or ranges of a DAX file, with its service mapping, as an extent or the stock has it.
 //!
 //! Safety invariant of this module: a range taken from one mapping is given to exactly one other. So each address has one owner.
 
-use crate::file::{self, Pages};
+use super::supply::{Backed, Supply};
+use crate::file::Pages;
 use crate::mapping::Mapping;
 use crate::window::Window;
 use hanare_protocol::Result;
-use hanare_protocol::id::Rights;
 use hanare_protocol::wire::control::FilePart;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::mm::{Advice, MremapFlags, madvise, mremap_fixed};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A sealed memory file, and how much of it is populated.
+/// A sealed memory file or ranges of a DAX file, and how much of it is populated.
 #[derive(Debug)]
 pub struct SlabFile {
-    pub fd: OwnedFd,
+    memory: Backed,
     pub len: u64,
     pub pages: Pages,
     /// Bytes populated so far, from the start.
@@ -29,14 +29,20 @@ pub struct SlabFile {
 }
 
 impl SlabFile {
-    /// A file of `len` bytes, rounded up to its pages.
-    pub fn new(len: u64, pages: Pages, total: &Arc<AtomicU64>) -> Result<SlabFile> {
-        let fd = match pages {
-            Pages::Huge => file::create_huge("hanare", len)?,
-            Pages::Transparent | Pages::Small => file::create("hanare", len)?,
-        };
-        let len = len.next_multiple_of(pages.map_len());
-        Ok(SlabFile { fd, len, pages, populated: 0.into(), total: Arc::clone(total), is_handed_out: false.into() })
+    /// A file of `len` bytes, rounded up to its pages. Nobody populates ranges of a DAX file.
+    pub fn new(len: u64, pages: Pages, supply: &Supply, total: &Arc<AtomicU64>) -> Result<SlabFile> {
+        let memory = supply.take(len, pages)?;
+        let len = len.next_multiple_of(pages.map_len().max(supply.grain()));
+        let file = SlabFile { memory, len, pages, populated: 0.into(), total: Arc::clone(total), is_handed_out: false.into() };
+        if supply.dax().is_some() {
+            file.add_populated(len);
+        }
+        Ok(file)
+    }
+
+    /// Its descriptor, where the file is its own.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.memory.file()
     }
 
     /// Bytes populated so far.
@@ -55,7 +61,8 @@ impl SlabFile {
         let populated = self.populated();
         let len = most.min(populated);
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        if len == 0 || fallocate(&self.fd, hole, populated - len, len).is_err() {
+        let Some(fd) = self.fd().filter(|_| len > 0) else { return 0 };
+        if fallocate(fd, hole, populated - len, len).is_err() {
             return 0;
         }
         self.populated.fetch_sub(len, Ordering::Relaxed);
@@ -83,10 +90,15 @@ impl SlabFile {
         FilePart { offset: 0, len, map_len: self.len }
     }
 
+    /// Maps it at byte `at` of a mapping.
+    pub fn map_into(&self, mapping: &mut Mapping, at: u64) -> Result<()> {
+        self.memory.map_into(mapping, at, self.len)
+    }
+
     /// A mapping of its own for the file.
     pub fn map(&self) -> Result<Mapping> {
         let mut mapping = Mapping::reserve(self.len)?;
-        mapping.map_file(0, self.fd.as_fd(), self.part(self.len), Rights::Write)?;
+        self.map_into(&mut mapping, 0)?;
         if self.pages == Pages::Transparent {
             advise_huge(&mapping);
         }
@@ -127,7 +139,7 @@ impl Slab {
             // Some kernels cannot move some pages: map them again, and take the faults again.
             // SAFETY: the old range is still ours.
             drop(unsafe { Mapping::from_range(ptr, len) });
-            range.map_file(at, self.file.fd.as_fd(), self.file.part(self.file.len), Rights::Write)?;
+            self.file.map_into(range, at)?;
         }
         Ok(self.file)
     }

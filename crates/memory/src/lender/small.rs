@@ -128,10 +128,11 @@ fn pieces_in(file_len: u64, class_len: u64) -> u64 {
 /// Makes another file for a class: as large as the class deserves, or as there is room for.
 fn add_file(stock: &Stock, class_len: u64, asked: u64) -> Result<()> {
     let file_count = stock.lock().small.classes.get(&class_len).map_or(0, |class| class.files.len());
-    let mut len = (SHARED_LEN_MIN << file_count.min(16)).min(SHARED_LEN_MAX);
+    let least = SHARED_LEN_MIN.max(stock.supply.grain());
+    let mut len = (least << file_count.min(16)).min(SHARED_LEN_MAX.max(least));
     loop {
         match stock.take(asked, len, 0) {
-            Err(Error::PoolFull { .. }) if len > SHARED_LEN_MIN => len /= 2,
+            Err(Error::PoolFull { .. }) if len > least => len /= 2,
             Err(error) => return Err(error),
             Ok(_) => break,
         }

@@ -9,6 +9,7 @@
 use super::offer::{HostShortage, Terms};
 use super::slab::{Slab, SlabFile};
 use super::small::Small;
+use super::supply::Supply;
 use crate::file::{HUGE_PAGE_LEN, Pages};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::wire::control::Memory;
@@ -22,6 +23,8 @@ pub struct Stock {
     /// Bytes to lend where the host has memory enough.
     pub bytes: u64,
     pub slab_len: u64,
+    /// The source of all its files.
+    pub supply: Supply,
     /// Bytes that are populated before anybody asks for them.
     ahead: u64,
     /// [`Pages`] as a number: what was chosen, or less once that ran out.
@@ -79,10 +82,10 @@ pub struct MadeFiles {
 }
 
 impl Stock {
-    pub fn new(bytes: u64, slab_len: u64, pages: Pages, ahead: u64) -> Stock {
+    pub fn new((bytes, slab_len): (u64, u64), supply: Supply, pages: Pages, ahead: u64) -> Stock {
         let state = State { may_grow: true, has_spare: true, offer: bytes, ..State::default() };
         let (pages, populated, given_back) = (AtomicU8::new(pages as u8), Arc::default(), AtomicU64::default());
-        Stock { bytes, slab_len, ahead, pages, populated, given_back, state: state.into(), changed: Condvar::new() }
+        Stock { bytes, slab_len, supply, ahead, pages, populated, given_back, state: state.into(), changed: Condvar::new() }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
@@ -159,10 +162,10 @@ impl Stock {
     /// A file for a whole slab, of the best pages that there are.
     pub fn make_slab_file(&self) -> Result<Arc<SlabFile>> {
         let pages = self.pages();
-        let made = SlabFile::new(self.slab_len, pages, &self.populated);
+        let made = SlabFile::new(self.slab_len, pages, &self.supply, &self.populated);
         if pages == Pages::Huge && made.is_err() {
             self.set_pages(Pages::Small);
-            return SlabFile::new(self.slab_len, Pages::Small, &self.populated).map(Arc::new);
+            return SlabFile::new(self.slab_len, Pages::Small, &self.supply, &self.populated).map(Arc::new);
         }
         made.map(Arc::new)
     }
@@ -170,7 +173,7 @@ impl Stock {
     /// A file of its exact size, in usual pages.
     pub fn make_file(&self, len: u64) -> Result<Arc<SlabFile>> {
         let pages = if self.pages() == Pages::Small { Pages::Small } else { Pages::Transparent };
-        SlabFile::new(len, pages, &self.populated).map(Arc::new)
+        SlabFile::new(len, pages, &self.supply, &self.populated).map(Arc::new)
     }
 
     /// Claims `bytes` for an extent of `asked` bytes, `slab_count` whole slabs among them, and takes those slabs.

@@ -1,3 +1,4 @@
+use super::supply::Supply;
 use super::*;
 use crate::window::Window;
 use hanare_protocol::id::Rights;
@@ -6,7 +7,8 @@ use std::time::{Duration, Instant};
 const SLAB: u64 = 64 << 10;
 
 fn lender(bytes: u64) -> Lender {
-    Lender::new(&LenderOptions { bytes, slab_len: Some(SLAB), huge: Huge::Auto, ahead: u64::MAX, promises: None }).unwrap()
+    Lender::new(&LenderOptions { bytes, slab_len: Some(SLAB), huge: Huge::Auto, ahead: u64::MAX, ..LenderOptions::default() })
+        .unwrap()
 }
 
 /// Waits for the worker, which has no clock of its own. The condition comes, or the test fails after a long while.
@@ -72,7 +74,8 @@ fn slabs_are_wiped_before_another_extent_gets_them() {
 #[test]
 fn a_wipe_pauses_behind_each_piece_for_who_waits_for_the_processor() {
     let (len, piece_len) = (SLAB, 10_000);
-    let file = super::slab::SlabFile::new(len, crate::file::Pages::Small, &std::sync::Arc::default()).unwrap();
+    let file =
+        super::slab::SlabFile::new(len, crate::file::Pages::Small, &Supply::Memory(None), &std::sync::Arc::default()).unwrap();
     let slab = super::slab::Slab { mapping: file.map().unwrap(), file: file.into() };
     // SAFETY: the slab lives to the end.
     let window = unsafe { slab.mapping.window() };
@@ -193,24 +196,36 @@ fn makers_on_many_threads_never_share_a_byte_nor_exceed_what_is_lent() {
 
 #[test]
 fn lending_what_the_machine_has_not_is_refused() {
-    let refused =
-        Lender::new(&LenderOptions { bytes: 1 << 50, slab_len: None, huge: Huge::Auto, ahead: u64::MAX, promises: None })
-            .unwrap_err();
+    let refused = Lender::new(&LenderOptions {
+        bytes: 1 << 50,
+        slab_len: None,
+        huge: Huge::Auto,
+        ahead: u64::MAX,
+        ..LenderOptions::default()
+    })
+    .unwrap_err();
     assert!(matches!(&refused, Error::BadSetting { key, .. } if key == "memory"), "{refused}");
-    assert!(check_bytes(100 << 20, Some(99 << 20)).is_err());
-    assert!(check_bytes(100 << 20, Some(100 << 20)).is_ok());
-    assert!(check_bytes(100, None).is_err());
+    assert!(supply::check_bytes(100 << 20, Some(99 << 20)).is_err());
+    assert!(supply::check_bytes(100 << 20, Some(100 << 20)).is_ok());
+    assert!(supply::check_bytes(100, None).is_err());
     assert!(
-        Lender::new(&LenderOptions { bytes: 1 << 20, slab_len: Some(5000), huge: Huge::Never, ahead: u64::MAX, promises: None })
-            .is_err()
+        Lender::new(&LenderOptions {
+            bytes: 1 << 20,
+            slab_len: Some(5000),
+            huge: Huge::Never,
+            ahead: u64::MAX,
+            ..LenderOptions::default()
+        })
+        .is_err()
     );
 }
 
 #[test]
 fn slabs_are_large_and_about_a_thousand() {
-    assert_eq!(usual_slab_len(100 << 20), SLAB_LEN_MIN);
-    assert_eq!(usual_slab_len(64 << 30), 64 << 20);
-    assert_eq!(usual_slab_len(1 << 40), 1 << 30);
+    assert_eq!(usual_slab_len(100 << 20, SLAB_COUNT), SLAB_LEN_MIN);
+    assert_eq!(usual_slab_len(64 << 30, SLAB_COUNT), 64 << 20);
+    assert_eq!(usual_slab_len(1 << 40, SLAB_COUNT), 1 << 30);
+    assert_eq!(usual_slab_len(1 << 40, 8 * SLAB_COUNT), 128 << 20);
 }
 
 fn terms(bytes: u64, has_spare: bool) -> super::offer::Terms {
@@ -247,12 +262,13 @@ fn free_slabs_go_back_and_extents_stay() {
 #[test]
 fn a_slab_gives_its_memory_back_to_the_machine() {
     let total = std::sync::Arc::default();
-    let file = std::sync::Arc::new(super::slab::SlabFile::new(SLAB, crate::file::Pages::Small, &total).unwrap());
+    let file =
+        std::sync::Arc::new(super::slab::SlabFile::new(SLAB, crate::file::Pages::Small, &Supply::Memory(None), &total).unwrap());
     let slab = super::slab::Slab { mapping: file.map().unwrap(), file: file.clone() };
     // SAFETY: the window is not used behind the next line.
     unsafe { slab.mapping.window() }.write_from(&vec![7; SLAB as usize]).unwrap();
     file.add_populated(SLAB);
-    let blocks = || rustix::fs::fstat(&file.fd).unwrap().st_blocks as u64 * 512;
+    let blocks = || rustix::fs::fstat(file.fd().unwrap()).unwrap().st_blocks as u64 * 512;
     assert_eq!(blocks(), SLAB);
     let mut left = Vec::new();
     slab.give_back(SLAB / 4, |_| left.push(blocks()));
@@ -337,4 +353,110 @@ fn an_extent_may_outlive_its_lender() {
     };
     fill(&extent, 9);
     assert!(bytes(&extent).iter().all(|byte| *byte == 9));
+}
+
+/// A file to lend, gone with the test.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new(name: &str, len: u64) -> Scratch {
+        let path = std::env::temp_dir().join(format!("hanare-lend-{name}-{}", std::process::id()));
+        std::fs::write(&path, vec![0xaa; len as usize]).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        Scratch(path)
+    }
+
+    fn lender(&self, bytes: u64) -> Lender {
+        let source = Source::Dax(self.0.clone());
+        Lender::new(&LenderOptions { source, bytes, slab_len: Some(SLAB), ..LenderOptions::default() }).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn extents_of_a_file_are_zero_apart_wiped_and_never_handed_out() {
+    let scratch = Scratch::new("extents", 64 * SLAB);
+    let lender = scratch.lender(64 * SLAB);
+    assert!(!lender.gives_files() && lender.watch_host(HostTerms::default()).unwrap().is_none());
+    assert_eq!(lender.backing().2, None);
+    for round in 1..8u8 {
+        let lens = [1, 1000, SLAB - 1, SLAB, SLAB + 1, 3 * SLAB + 5000, 9 * SLAB];
+        let extents: Vec<_> = lens.iter().map(|len| lender.make(*len).unwrap()).collect();
+        for (k, extent) in extents.iter().enumerate() {
+            assert!(bytes(extent).iter().all(|byte| *byte == 0), "round {round}, extent {k}");
+            fill(extent, k as u8 + 1);
+        }
+        for (k, extent) in extents.iter().enumerate() {
+            assert!(bytes(extent).iter().all(|byte| *byte == k as u8 + 1), "extent {k} was written through another");
+            assert!(matches!(extent.files(Rights::Read), Err(Error::BadUse { .. })));
+        }
+        // They are freed in another order each time.
+        let mut extents = extents;
+        extents.rotate_left(round as usize % lens.len());
+    }
+    wait_for("the last bytes to be wiped", || std::fs::read(&scratch.0).unwrap().iter().all(|byte| *byte == 0));
+    assert_eq!(lender.memory().used, 0);
+}
+
+#[test]
+fn a_file_is_lent_to_its_last_byte_whatever_was_freed_before() {
+    let scratch = Scratch::new("pieces", 16 * SLAB);
+    let lender = scratch.lender(16 * SLAB);
+    // Every second piece is freed: no free range has the length of a slab and a half.
+    let mut extents: Vec<_> = (0..16).map(|_| lender.make(SLAB).unwrap()).collect();
+    assert!(matches!(lender.make(1), Err(Error::PoolFull { free: 0, .. })));
+    let mut keep = false;
+    extents.retain(|_| {
+        keep = !keep;
+        keep
+    });
+    let rest = lender.make(7 * SLAB + SLAB / 2).unwrap();
+    fill(&rest, 3);
+    assert!(bytes(&rest).iter().all(|byte| *byte == 3));
+    assert_eq!(lender.memory().used, 16 * SLAB, "the last half of a grain is counted");
+}
+
+#[test]
+fn memory_of_named_numa_nodes_is_lent_and_found_there() {
+    let lends = |wish: &str| {
+        let source = Source::Memory(Some(wish.parse().unwrap()));
+        Lender::new(&LenderOptions {
+            source,
+            bytes: 16 * SLAB,
+            slab_len: Some(SLAB),
+            huge: Huge::Never,
+            ..LenderOptions::default()
+        })
+    };
+    let Ok(lender) = lends("all") else { return hanare_testkit::unable("this kernel tells of no NUMA nodes") };
+    let set = lender.backing().2.unwrap().clone();
+    let mut large = lender.make(5 * SLAB).unwrap();
+    assert_eq!(large.residence(1 << 20).absent, 5 * SLAB, "nothing is taken ahead");
+    fill(&large, 1);
+    let found = large.residence(1 << 20);
+    assert_eq!((found.numa.values().sum::<u64>(), found.absent, found.is_estimate), (5 * SLAB, 0, false), "{found:?}");
+    assert!(found.numa.keys().all(|number| set.numbers().any(|named| named == *number)), "{found:?}");
+    let small = lender.make(100).unwrap();
+    fill(&small, 1);
+    assert_eq!(small.residence(10).numa.values().sum::<u64>(), 100);
+    lender.own_file(&mut large).unwrap();
+    let refused = lends("1023").unwrap_err();
+    assert!(matches!(&refused, Error::BadSetting { key, .. } if key == "numa"), "{refused}");
+}
+
+#[test]
+fn a_file_that_somebody_makes_shorter_loses_bytes_and_not_the_process() {
+    let scratch = Scratch::new("shorter", 8 * SLAB);
+    let lender = scratch.lender(8 * SLAB);
+    let extent = lender.make(4 * SLAB).unwrap();
+    fill(&extent, 5);
+    std::fs::OpenOptions::new().write(true).open(&scratch.0).unwrap().set_len(0).unwrap();
+    assert!(window(&extent).slice(0, 8).write_from(&[1; 8]).is_err());
+    assert!(window(&extent).slice(0, 8).read_into(&mut [0; 8]).is_err(), "and never passes for zeros");
+    drop(extent);
 }

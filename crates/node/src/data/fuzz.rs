@@ -23,7 +23,7 @@ const WRITES: Grant = Grant([1; 16]);
 
 thread_local! {
     static LENDER: Arc<Lender> = {
-        let options = LenderOptions { bytes: 8 << 20, slab_len: Some(1 << 20), huge: Huge::Never, ahead: 0, promises: None };
+        let options = LenderOptions { bytes: 8 << 20, slab_len: Some(1 << 20), huge: Huge::Never, ahead: 0, ..LenderOptions::default() };
         Arc::new(Lender::new(&options).expect("memory"))
     };
 }

@@ -95,9 +95,14 @@ mod tests {
 
     #[test]
     fn a_message_that_was_refused_and_then_cut_off_did_nothing() {
-        let lender =
-            Lender::new(&LenderOptions { bytes: 1 << 20, slab_len: None, huge: Huge::Never, ahead: 1 << 20, promises: None })
-                .unwrap();
+        let lender = Lender::new(&LenderOptions {
+            bytes: 1 << 20,
+            slab_len: None,
+            huge: Huge::Never,
+            ahead: 1 << 20,
+            ..LenderOptions::default()
+        })
+        .unwrap();
         let mut inbox = Inbox::new(Arc::new(Extents::new(Arc::new(lender))), CommandOrigin::OtherHost, 0);
         let put = Command::new(Op::Put, 0, Slot(7), Grant([0; 16]), &Shape::contiguous(0, 1000));
         let head = Head { count: 1, body_len: COMMAND_LEN as u64 + 1000, ..Head::new(Kind::Commands, 5) };

@@ -27,6 +27,7 @@ impl Extents {
             )
             .into());
         }
+        self.check_gives_files(gid)?;
         entry.is_wanted = true;
         match entry.direct.take_back(gid, self.thread_slots().clients()) {
             Standing::Free => {}

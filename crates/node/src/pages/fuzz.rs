@@ -29,7 +29,7 @@ const READS: Grant = Grant([2; 16]);
 
 thread_local! {
     static LENDER: Arc<Lender> = {
-        let options = LenderOptions { bytes: 8 << 20, slab_len: Some(1 << 20), huge: Huge::Never, ahead: 0, promises: None };
+        let options = LenderOptions { bytes: 8 << 20, slab_len: Some(1 << 20), huge: Huge::Never, ahead: 0, ..LenderOptions::default() };
         Arc::new(Lender::new(&options).expect("memory"))
     };
     /// Count of drawn numbers: the first is 0.

@@ -29,7 +29,8 @@ use std::time::Duration;
 const ELSEWHERE: NodeId = NodeId(1);
 
 fn extents() -> Arc<Extents> {
-    let options = LenderOptions { bytes: 8 << 20, slab_len: Some(1 << 20), huge: Huge::Never, ahead: 0, promises: None };
+    let options =
+        LenderOptions { bytes: 8 << 20, slab_len: Some(1 << 20), huge: Huge::Never, ahead: 0, ..LenderOptions::default() };
     Arc::new(Extents::new(Arc::new(Lender::new(&options).unwrap())))
 }
 

@@ -13,7 +13,7 @@ const LEN: u64 = 64 << 10;
 
 thread_local! {
     static LENDER: Arc<Lender> = {
-        let options = LenderOptions { bytes: 8 << 20, slab_len: Some(1 << 20), huge: Huge::Never, ahead: 0, promises: None };
+        let options = LenderOptions { bytes: 8 << 20, slab_len: Some(1 << 20), huge: Huge::Never, ahead: 0, ..LenderOptions::default() };
         Arc::new(Lender::new(&options).expect("memory"))
     };
 }

@@ -8,7 +8,7 @@ use hanare_protocol::id::Slot;
 const LIFE: Incarnation = Incarnation(7);
 
 fn extents() -> Extents {
-    let options = LenderOptions { bytes: 64 << 20, slab_len: None, huge: Huge::Never, ahead: 0, promises: None };
+    let options = LenderOptions { bytes: 64 << 20, slab_len: None, huge: Huge::Never, ahead: 0, ..LenderOptions::default() };
     Extents::new(Arc::new(Lender::new(&options).unwrap()))
 }
 
@@ -171,7 +171,8 @@ fn a_folder_is_of_one_node_and_one_name() {
     let other = Keeper::open(folder.path(), LIFE, "m").unwrap();
     assert!(matches!(other.restore(&extents()), Err(Error::BadSetting { .. })));
     let small =
-        Lender::new(&LenderOptions { bytes: 1 << 20, slab_len: None, huge: Huge::Never, ahead: 0, promises: None }).unwrap();
+        Lender::new(&LenderOptions { bytes: 1 << 20, slab_len: None, huge: Huge::Never, ahead: 0, ..LenderOptions::default() })
+            .unwrap();
     drop(other);
     assert!(matches!(keeper(folder.path()).restore(&Extents::new(Arc::new(small))), Err(Error::PoolFull { .. })));
 }
@@ -223,7 +224,7 @@ fn what_queues_have_spilled_is_read_back_in_order() {
     };
     held.with_queues(0, |home| home.free((0, 0), reader, tail)).unwrap();
     assert!(spilled(&held).len() < were.len());
-    let small = LenderOptions { bytes: 5 << 20, slab_len: None, huge: Huge::Never, ahead: 0, promises: None };
+    let small = LenderOptions { bytes: 5 << 20, slab_len: None, huge: Huge::Never, ahead: 0, ..LenderOptions::default() };
     let small = Extents::new(Arc::new(Lender::new(&small).unwrap()));
     let error = keeper(folder.path()).restore(&small).map(drop).unwrap_err();
     assert!(matches!(error, Error::PoolFull { .. }), "{error}");

@@ -22,7 +22,7 @@ struct Memory {
 
 impl Memory {
     fn new() -> Memory {
-        let options = LenderOptions { bytes: 4 * LEN, slab_len: None, huge: Huge::Never, ahead: 0, promises: None };
+        let options = LenderOptions { bytes: 4 * LEN, slab_len: None, huge: Huge::Never, ahead: 0, ..LenderOptions::default() };
         let lender = Arc::new(Lender::new(&options).unwrap());
         Memory { extent: lender.make(LEN).unwrap(), spills: Spills::new(lender), arrays: QueueArrays::default() }
     }

@@ -12,6 +12,7 @@
 //! A further kind of message is a variant here, a number and limit in [`super::head`], and its receiver's action.
 
 use super::Malformed;
+use super::backing::{ABOUT_BACKING, Backing};
 use super::control;
 use super::head::{Head, Kind};
 use super::look::{Look, Seen};
@@ -60,6 +61,8 @@ pub enum Query {
     },
     /// Asks what the node has and did; answered by [`Reply::Seen`].
     Look(Look),
+    /// Asks for the memory behind the node's extents; answered by [`Reply::Backing`]. Since version 28.
+    Backing(Look),
 }
 
 impl Query {
@@ -76,7 +79,7 @@ impl Query {
             Query::Ask(_) => Some(Kind::Told),
             Query::Sync(_) => Some(Kind::Synced),
             Query::Pages(..) => Some(Kind::Granted),
-            Query::Look(_) => Some(Kind::Seen),
+            Query::Look(_) | Query::Backing(_) => Some(Kind::Seen),
             Query::Name(_) | Query::Settled(..) | Query::Crowded(_) | Query::TakeOver { .. } => None,
         }
     }
@@ -102,6 +105,7 @@ impl Query {
             Query::Crowded(gid) => (crowded_head(*gid), Vec::new()),
             Query::TakeOver { gid, first, count } => (take_over_head(*gid, *first, *count), Vec::new()),
             Query::Look(look) => with_value(Kind::Look, seq, look),
+            Query::Backing(look) => about_backing(with_value(Kind::Look, seq, look)),
         }
     }
 
@@ -116,6 +120,7 @@ impl Query {
             Kind::Settled => Query::Settled(head.detail, records(head, body, Settled::decode)?),
             Kind::Crowded => Query::Crowded(Gid(head.detail)),
             Kind::TakeOver => Query::TakeOver { gid: Gid(head.detail), first: slot(head.seq)?, count: slot(head.count.into())? },
+            Kind::Look if head.detail == ABOUT_BACKING => Query::Backing(control::decode(body)?),
             Kind::Look => Query::Look(control::decode(body)?),
             _ => return Err(Malformed("a message that only nodes send")),
         })
@@ -142,6 +147,8 @@ pub enum Reply {
     Synced(SyncAnswer),
     /// To [`Query::Look`].
     Seen(Box<Seen>),
+    /// To [`Query::Backing`].
+    Backing(Box<Backing>),
 }
 
 impl Reply {
@@ -155,6 +162,7 @@ impl Reply {
             Reply::Told(happened) => with_value(Kind::Told, seq, happened),
             Reply::Synced(answer) => with_value(Kind::Synced, seq, answer),
             Reply::Seen(seen) => with_value(Kind::Seen, seq, seen),
+            Reply::Backing(backing) => about_backing(with_value(Kind::Seen, seq, backing)),
         }
     }
 
@@ -167,6 +175,7 @@ impl Reply {
             Kind::Pong => Reply::Pong { unix_ns: head.detail },
             Kind::Told => Reply::Told(control::decode(body)?),
             Kind::Synced => Reply::Synced(control::decode(body)?),
+            Kind::Seen if head.detail == ABOUT_BACKING => Reply::Backing(control::decode(body)?),
             Kind::Seen => Reply::Seen(control::decode(body)?),
             _ => return Err(Malformed("a message that only clients send")),
         })
@@ -220,6 +229,10 @@ fn with_value<T: Serialize>(kind: Kind, seq: u64, value: &T) -> (Head, Vec<u8>) 
     (Head { body_len: body.len() as u64, ..Head::new(kind, seq) }, body)
 }
 
+fn about_backing((head, body): (Head, Vec<u8>)) -> (Head, Vec<u8>) {
+    (Head { detail: ABOUT_BACKING, ..head }, body)
+}
+
 fn with_records(kind: Kind, seq: u64, count: usize, len: usize) -> Head {
     let body_len = (count as u64).saturating_mul(len as u64);
     Head { count: count as u32, body_len, ..Head::new(kind, seq) }
@@ -242,6 +255,7 @@ mod tests {
     use super::*;
     use crate::id::JobId;
     use crate::page::{Access, Ticket, Version};
+    use crate::wire::backing::{BackingKind, BackingPages, Residence};
     use crate::wire::control::NodeCounts;
 
     fn ticket() -> Ticket {
@@ -261,6 +275,7 @@ mod tests {
             Query::Crowded(Gid(77)),
             Query::TakeOver { gid: Gid(77), first: 12, count: 3 },
             Query::Look(Look { cells: 7, ..Look::default() }),
+            Query::Backing(Look { cells: 7, ..Look::default() }),
         ]
     }
 
@@ -279,6 +294,13 @@ mod tests {
                 lock_count: 3,
                 pages: Vec::new(),
                 map: vec![1, 2],
+            })),
+            Reply::Backing(Box::new(Backing {
+                kind: BackingKind::DaxFile,
+                pages: BackingPages::Small,
+                wish: vec![1],
+                all: Residence { len: 5, numa: [(0, 5)].into(), ..Residence::default() },
+                regions: vec![(Gid(3), Residence::default())],
             })),
         ]
     }
@@ -313,6 +335,12 @@ mod tests {
         let kinds: Vec<Kind> = replies().iter().map(|reply| reply.encode(0).0.kind).collect();
         let answers = answered.into_iter().flatten().filter(|kind| *kind != Kind::Granted);
         assert!(answers.into_iter().all(|kind| kinds.contains(&kind)));
+    }
+
+    #[test]
+    fn a_node_that_does_not_read_the_detail_takes_the_question_for_a_look() {
+        let (head, body) = Query::Backing(Look::default()).encode(1);
+        assert_eq!(Query::decode(&Head { detail: 0, ..head }, &body), Ok(Query::Look(Look::default())));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! ([`control`]) are one postcard value in the body. What unchanged programs tell the keeper of their memory is in [`main_memory`]. A
 //! stream begins with a [`greeting`].
 
+pub mod backing;
 pub mod carried;
 pub mod command;
 pub mod control;

@@ -84,7 +84,12 @@ impl ReadPort {
         let request = Request::Link(LinkSocket { array, queue, reader: self.reads.id.0 });
         let mut links = ReadLinks::new(own, self.reach.form().ports);
         if let Some(ahead) = ahead {
-            links.set_ahead(ahead.map_local()?);
+            match ahead.map_local() {
+                Ok(memory) => links.set_ahead(memory),
+                // Its node gives no memory away.
+                Err(Error::BadUse { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+            }
         }
         self.reach.region().shared.ask_with_fds(&request, vec![other])?;
         self.lanes.links = Some(Box::new(links));

@@ -2,6 +2,7 @@
 
 use super::{ASK, Patience, Remote};
 use hanare_protocol::error::Happened;
+use hanare_protocol::wire::backing::Backing;
 use hanare_protocol::wire::exchange::{Query, Question, Reply};
 use hanare_protocol::wire::look::{Look, Seen};
 use hanare_protocol::{Error, Result};
@@ -37,11 +38,25 @@ impl Remote {
     ///
     /// **Errors**: [`Error::NotInTime`] where nothing came within its patience: the connection stays.
     pub fn look(&self, look: &Look, patience: Patience) -> Result<Seen> {
-        let left = patience.end().map_or(self.bound, |until| self.bound.min(until.saturating_duration_since(Instant::now())));
-        match self.query(&Query::Look(look.clone()), patience, (left, self.bound))? {
+        match self.query(&Query::Look(look.clone()), patience, (self.left(patience), self.bound))? {
             Some(Reply::Seen(seen)) => Ok(*seen),
             _ => Err(self.garbage()),
         }
+    }
+
+    /// Asks for the memory behind the node's extents.
+    ///
+    /// **Errors**: as for [`Remote::look`].
+    pub fn backing(&self, look: &Look, patience: Patience) -> Result<Backing> {
+        match self.query(&Query::Backing(look.clone()), patience, (self.left(patience), self.bound))? {
+            Some(Reply::Backing(backing)) => Ok(*backing),
+            _ => Err(self.garbage()),
+        }
+    }
+
+    /// Time for a question on its way there.
+    fn left(&self, patience: Patience) -> Duration {
+        patience.end().map_or(self.bound, |until| self.bound.min(until.saturating_duration_since(Instant::now())))
     }
 
     /// Ends a connection of this client at the node, too, because it broke here. Locks that were taken on it go to others. A node that

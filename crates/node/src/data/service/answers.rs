@@ -77,8 +77,8 @@ impl ServiceLoop {
                 let (client, slots) = (session.client(), first..first.saturating_add(count));
                 self.tell_home(PageInput::TakeOver { client, gid, slots });
             }
-            Query::Look(look) => {
-                let reply = self.look_in_turn(id, &look).unwrap_or_else(Reply::Refused);
+            Query::Look(_) | Query::Backing(_) => {
+                let reply = self.look_in_turn(id, &query).unwrap_or_else(Reply::Refused);
                 self.answer(id, seq, Response::Reply(reply));
             }
         }

@@ -4,8 +4,8 @@ use super::{Connection, SeatedLink, ServiceLoop};
 use crate::user_times::{TimeQuota, processor_time};
 use hanare_protocol::id::{ClientId, Gid, Rights};
 use hanare_protocol::limits::LOOK_COUNT_MAX;
-use hanare_protocol::wire::exchange::Reply;
-use hanare_protocol::wire::look::{Look, Seen};
+use hanare_protocol::wire::exchange::{Query, Reply};
+use hanare_protocol::wire::look::Seen;
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -15,20 +15,21 @@ pub(super) const LOOK_SHARE: TimeQuota = TimeQuota { burst: Duration::from_milli
 
 impl ServiceLoop {
     /// The report for a link's user, and the time of its next look.
-    pub(super) fn look_in_turn(&mut self, id: u64, look: &Look) -> Result<Reply> {
-        let Some(SeatedLink { user: Some(uid), .. }) = self.places.get(&id) else { return self.look_at(id, look) };
+    pub(super) fn look_in_turn(&mut self, id: u64, query: &Query) -> Result<Reply> {
+        let Some(SeatedLink { user: Some(uid), .. }) = self.places.get(&id) else { return self.look_at(id, query) };
         let (uid, begun) = (*uid, processor_time());
         if !self.look_times.wait(uid, Instant::now()).is_zero() {
             let what = "milliseconds of a node's time in a row for looks of one user".to_owned();
             return Err(Error::LimitReached { what, limit: LOOK_SHARE.burst.as_millis() as u64 });
         }
-        let reply = self.look_at(id, look);
+        let reply = self.look_at(id, query);
         self.look_times.took(uid, Instant::now(), processor_time().saturating_sub(begun));
         reply
     }
 
     /// The report for a link's user. A link gets one report at a time, because it is long.
-    fn look_at(&self, id: u64, look: &Look) -> Result<Reply> {
+    fn look_at(&self, id: u64, query: &Query) -> Result<Reply> {
+        let (Query::Look(look) | Query::Backing(look)) = query else { return Ok(Reply::Working) };
         let Some(SeatedLink { seat: Connection::Client(session), .. }) = self.places.get(&id) else { return Ok(Reply::Working) };
         if session.is_blocked() {
             return Err(Error::LimitReached { what: "looks of one program at a node at once".to_owned(), limit: 1 });
@@ -39,8 +40,11 @@ impl ServiceLoop {
         let user = session.user();
         let readable = |(slot, grant): &(_, _)| self.extents.hold(*slot, *grant, Rights::Read).ok().map(|held| held.gid());
         let mut gids: BTreeSet<Gid> = look.readable.iter().filter_map(readable).collect();
-        gids.append(&mut self.home.pages().mapped_by(|client| self.extents.members.is_of(client, user.uid)));
         let sees_all = user.uid == 0 || user.uid == rustix::process::geteuid().as_raw();
+        if matches!(query, Query::Backing(_)) {
+            return Ok(Reply::Backing(Box::new(self.extents.backing(&gids, sees_all))));
+        }
+        gids.append(&mut self.home.pages().mapped_by(|client| self.extents.members.is_of(client, user.uid)));
         let first = look.readable.first().and_then(readable).filter(|_| look.cells > 0);
         let (locks, lock_count) = self.home.locks_seen_by(user, |link| self.client_of(link));
         Ok(Reply::Seen(Box::new(Seen {

@@ -443,12 +443,11 @@ fn watch(
     unsafe { fault::watch(span, pager) }
 }
 
-/// Maps the whole pages of this host's extents over the frames, and returns which pages those are, ascending; `None` where there
-/// are too many pieces for that.
+/// Maps the whole pages of this host's extents over the frames, and returns which pages those are, ascending. `None` where there
+/// are too many pieces for that, or the node gives no file of them away.
 fn map_direct(region: &Region, mapping: &mut Mapping) -> Result<Option<Vec<Range<u64>>>> {
     let extents: Vec<(Extent, Grant)> = region.extents_today();
-    let here = |extent: usize| extents[extent].0.node == region.here();
-    let mut pieces = Vec::new();
+    let (here, mut pieces) = (|extent: usize| extents[extent].0.node == region.here(), Vec::new());
     for piece in region.layout().pieces(0, region.len()).filter(|piece| here(piece.extent)) {
         let end = piece.at + piece.len;
         let first = piece.at.next_multiple_of(PAGE_LEN);
@@ -465,7 +464,10 @@ fn map_direct(region: &Region, mapping: &mut Mapping) -> Result<Option<Vec<Range
         let (at, grant) = &extents[*extent];
         let files = match &mut files[*extent] {
             Some(files) => files,
-            none => none.insert(fetch_files(&region.shared, at, *grant, true)?),
+            none => match fetch_files(&region.shared, at, *grant, true) {
+                Err(Error::BadUse { .. }) => return Ok(None),
+                files => none.insert(files?),
+            },
         };
         map_piece(mapping, range.start, *offset, range.end - range.start, files, region.rights())?;
     }
