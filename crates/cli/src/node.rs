@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal};
 use serde_json::json;
 use std::fs::DirBuilder;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
+use std::num::NonZero;
 use std::os::fd::IntoRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,9 @@ pub struct Options {
     /// Memory of this host, and of the control group, that stays free for others. Where less is free, memory goes back to the host and regions move to other nodes; 0 for never [default: HANARE_KEEP_FREE, else a thirty-second part, 1GiB at most].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub keep_free: Option<u64>,
+    /// Bytes a second that this node sends to copies that are made, and to nodes that get what it holds by a drain, as 200MiB. Commands are not counted [default: HANARE_COPY_RATE, else no bound].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub copy_rate: Option<u64>,
     /// Address for other nodes and remote clients, host:port; port 0 lets the system choose [default: 127.0.0.1:7411; with --join the address by which this host reaches ADDR, and any port].
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
@@ -264,6 +268,7 @@ fn node_options(options: &Options) -> Result<NodeOptions> {
         keep_free: options.keep_free.map_or(node.host.keep_free, KeepFree::Bytes),
         told: options.host_memory.clone(),
     };
+    node.copy_rate = options.copy_rate.map_or(node.copy_rate, NonZero::new);
     node.access = SocketAccess { mode: options.socket_mode, group: options.socket_group };
     node.key = options.key.clone().or(node.key);
     if options.plain {

@@ -90,6 +90,12 @@ pub const SETTINGS: &[Setting] = &[
         "memory that a node leaves free on its host: where less is free it gives memory back, and what it holds moves to other nodes; 0 for none \
          (also --keep-free)",
     ),
+    setting(
+        "HANARE_COPY_RATE",
+        "none",
+        "bytes a second that a node sends to copies that are made and to nodes that get what it holds, as 200MiB; commands are not counted (also \
+         --copy-rate)",
+    ),
     setting("HANARE_STATE", "$XDG_STATE_HOME/hanare", "folder of the coordinator's journal and of the pool's key"),
     setting("HANARE_HUGE", "auto", "huge pages for lent memory: auto (try hugetlb, then transparent), or never"),
     setting("HANARE_SSH", "ssh", "what `hanare run --hosts` reaches hosts with, and its options: ssh -p 2222 -i FILE"),

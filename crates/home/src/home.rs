@@ -24,6 +24,7 @@ use hanare_protocol::wire::queue::{ArrayAt, QueueCall, QueueChange, QueueRequest
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::fmt;
+use std::num::NonZero;
 use std::time::Duration;
 
 /// The home of the regions that one node holds.
@@ -48,6 +49,11 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
     pub fn new(terms: LockTerms, life: u64, pages: Pages<P>) -> Home<P, E> {
         let (words, queues, port_doubts, heaps, copies) = Default::default();
         Home { locks: Locks::new(terms, life), words, queues, port_doubts, heaps, pages, copies }
+    }
+
+    /// Bounds the bytes that go each second to copies that are made, of all extents together; `None` for no bound.
+    pub fn set_copy_rate(&mut self, rate: Option<NonZero<u64>>) {
+        self.copies.set_rate(rate);
     }
 
     /// An event happens; [`Home::poll`] gives what comes of it.

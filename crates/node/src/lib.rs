@@ -233,7 +233,7 @@ impl Node {
                 notices.clone(),
             )?,
             service: data::Service::start(
-                data::ServiceTerms { extents: extents.clone(), keys: keys.clone(), bound, fabric, locks, pages },
+                data::ServiceTerms { extents: extents.clone(), keys: keys.clone(), bound, fabric, locks, pages, copy_rate: options.copy_rate },
                 notices.clone(),
             )?,
             extents,

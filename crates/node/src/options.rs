@@ -7,6 +7,7 @@ use hanare_memory::file::Huge;
 use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::wire::versions::Versions;
 use hanare_protocol::{Error, Result};
+use std::num::NonZero;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -57,6 +58,8 @@ pub struct NodeOptions {
     pub promises: Option<PathBuf>,
     /// Memory that stays free for others on this host: beyond it the node lends less, and gives memory back.
     pub host: HostTerms,
+    /// Bytes a second that go to copies that are made, as by a drain; `None` for no bound.
+    pub copy_rate: Option<NonZero<u64>>,
     /// Users besides its own that may connect to the socket.
     pub access: SocketAccess,
     /// Bytes of regions that one user may own (coordinator).
@@ -78,6 +81,7 @@ impl NodeOptions {
             ahead: memory,
             promises: None,
             host: HostTerms { keep_free: settings::keep_free()?, told: None },
+            copy_rate: settings::size("HANARE_COPY_RATE", None)?.and_then(NonZero::new),
             access: SocketAccess::default(),
             listen: "127.0.0.1:0".to_owned(),
             advertise: settings::text("HANARE_ADVERTISE"),

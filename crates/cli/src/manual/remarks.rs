@@ -26,9 +26,11 @@ const OF_NODES: &[&str] = &[
     "HANARE_QUOTA",
     "HANARE_MEMORY_DIR",
     "HANARE_KEEP_FREE",
+    "HANARE_COPY_RATE",
     "HANARE_HUGE",
     "HANARE_FRAMES",
     "HANARE_KERNEL",
+    "HANARE_WIRE",
     "HANARE_ANSWER_MS",
     "HANARE_LOG",
 ];

@@ -51,6 +51,42 @@ fn a_node_that_is_told_to_end_gives_away_what_it_holds_first() {
 }
 
 #[test]
+fn a_drain_keeps_to_the_rate_that_the_operator_set_while_commands_go_on() {
+    const RATE: u64 = 4 << 20;
+    const LEN: u64 = 12 << 20;
+    let mut nodes = Nodes::start(1);
+    let slow = pool::Node::start(Some(&nodes.nodes[0].address), &["--copy-rate", "4M"]);
+    nodes.nodes.push(slow);
+    for part in 0..3 {
+        let (name, len) = (format!("r{part}"), (LEN / 3).to_string());
+        nodes.hanare(&["region", "create", &name, &len, "--place", "node=1"]).done();
+    }
+    let client = Pool::attach_to(&nodes.nodes[0].socket, None).unwrap();
+    let regions: Vec<_> = (0..3).map(|part| client.open(&format!("r{part}")).unwrap()).collect();
+    let bytes: Vec<u8> = (0..LEN / 3).map(|at| (at % 241) as u8).collect();
+    regions.iter().for_each(|region| region.put(0, &bytes).unwrap());
+    let begun = std::time::Instant::now();
+    let drains = Running::start(command(&["node", "drain", "1"]).env("HANARE_NODE", &nodes.nodes[0].socket));
+    // Programs write on meanwhile, and each byte is there at the end.
+    let mut rounds = 0u64;
+    while client.stat("r2").unwrap().nodes.iter().any(|(node, _)| node.0 == 1) {
+        rounds += 1;
+        regions.iter().for_each(|region| region.put(rounds % (LEN / 24) * 8, &rounds.to_le_bytes()).unwrap());
+        assert!(begun.elapsed() < pool::paced(pool::BOUND), "the drain ends");
+    }
+    drains.wait().done();
+    assert!(begun.elapsed().as_secs_f64() > LEN as f64 / RATE as f64 * 0.8, "{:?}", begun.elapsed());
+    for region in &regions {
+        let mut back = vec![0; bytes.len()];
+        region.get(0, &mut back).unwrap();
+        let at = |round: u64| (round % (LEN / 24) * 8) as usize;
+        let mut expected = bytes.clone();
+        (1..=rounds).for_each(|round| expected[at(round)..at(round) + 8].copy_from_slice(&round.to_le_bytes()));
+        assert!(back == expected, "{}", region.name());
+    }
+}
+
+#[test]
 fn what_it_holds_moves_and_it_ends() {
     let nodes = Nodes::start(3);
     let folder = tempfile::tempdir().unwrap();

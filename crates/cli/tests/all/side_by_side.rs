@@ -78,11 +78,13 @@ fn share(nodes: &[Node; 2]) {
     drop(pools[1].lock("lock").unwrap());
     let maps = regions.each_ref().map(|region| region.map(Consistency::Explicit).unwrap());
     for (from, to) in [(0, 1), (1, 0)] {
-        let word = maps[from].word(from as u64 * PAGE).unwrap();
-        word.store(from as u64 + 70, Ordering::Release);
+        let (offset, bytes) = (from as u64 * PAGE, [from as u8 + 70; 64]);
+        maps[from].write(offset, &bytes).unwrap();
         maps[from].flush(0, 4 * PAGE).unwrap();
         maps[to].update(0, 4 * PAGE).unwrap();
-        assert_eq!(maps[to].word(from as u64 * PAGE).unwrap().load(Ordering::Acquire), from as u64 + 70);
+        let mut back = [0; 64];
+        maps[to].read(offset, &mut back).unwrap();
+        assert_eq!(back, bytes);
     }
 }
 

@@ -17,6 +17,7 @@
 //! | `wires` | connections to nodes with copies, and from nodes with homes |
 
 mod events;
+mod pace;
 mod part;
 #[cfg(test)]
 mod tests;
@@ -36,8 +37,10 @@ use hanare_protocol::limits::LEASE_MS;
 use hanare_protocol::page::dialing::Dialed;
 use hanare_protocol::wire::control::{NodeAddress, decode, encode};
 use hanare_protocol::wire::copies::{CopiedExtent, CopyFrame, ExtentWrite, FromCopy, FromHolder, ToCopy, ToHolder};
+use pace::Pace;
 use part::CopiedPart;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::num::NonZero;
 use std::time::Duration;
 use wires::CopyWires;
 
@@ -57,6 +60,7 @@ pub struct Copies<E, A> {
     /// Extents whose home awaits something of a copy or the coordinator.
     awaiting: BTreeSet<CopiedExtent>,
     wires: CopyWires,
+    pace: Pace,
     /// Calls that were done on extents whose order of writes has ended, with their slots: it may begin again.
     ended: BTreeMap<CopiedExtent, (Slot, DoneCalls)>,
     /// When copies were looked at last.
@@ -66,8 +70,8 @@ pub struct Copies<E, A> {
 
 impl<E, A> Default for Copies<E, A> {
     fn default() -> Self {
-        let (parts, slots, awaiting, wires, ended) = Default::default();
-        Copies { me: None, parts, slots, awaiting, wires, ended, looked: Duration::ZERO, outputs: VecDeque::new() }
+        let (parts, slots, awaiting, wires, pace, ended) = Default::default();
+        Copies { me: None, parts, slots, awaiting, wires, pace, ended, looked: Duration::ZERO, outputs: VecDeque::new() }
     }
 }
 
@@ -97,6 +101,11 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         self.me = Some(me);
     }
 
+    /// Bounds the bytes that go each second to copies that are made.
+    pub fn set_rate(&mut self, rate: Option<NonZero<u64>>) {
+        self.pace.set_rate(rate);
+    }
+
     /// The connection to the coordinator is new: what it was told before may not have come.
     pub fn on_coordinator_met(&mut self, now: Duration) {
         let extents: Vec<CopiedExtent> = self.parts.keys().copied().collect();
@@ -113,7 +122,8 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
     /// When [`Copies::tick`] is due; `None` for never.
     pub fn deadline(&self) -> Option<Duration> {
         let waits = self.wires.waits() || !self.awaiting.is_empty();
-        waits.then(|| self.looked + LOOK_PAUSE)
+        let look = waits.then(|| self.looked + LOOK_PAUSE);
+        [look, self.pace.deadline()].into_iter().flatten().min()
     }
 
     /// True if the region's extent of that slot has copies: its writes go by [`Copies::write`]. A slot may have another region's extent by
@@ -179,7 +189,7 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
             let ended = self.ended.remove(&extent).filter(|(of, _)| *of == slot).map(|(_, done)| (None, done));
             part.bring_memory(before.or(ended).unwrap_or_default());
         }
-        part.drive(extent, &mut self.wires, &mut self.outputs);
+        part.drive(extent, &mut self.wires, &mut self.pace, &mut self.outputs);
         self.slots.insert(slot, extent);
         if let Some(before) = self.parts.insert(extent, part) {
             self.slots.retain(|other, of| *of != extent || *other == slot);
@@ -286,6 +296,9 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
 
     /// Time has passed.
     pub fn tick(&mut self, now: Duration) {
+        while let Some(extent) = self.pace.next_turn(now) {
+            self.with_part(now, extent, |_, _| {});
+        }
         if now < self.looked + LOOK_PAUSE {
             return;
         }
@@ -311,7 +324,8 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         }
         with(part, &mut self.outputs);
         self.wires.set_now(now);
-        part.drive(extent, &mut self.wires, &mut self.outputs);
+        self.pace.set_now(now);
+        part.drive(extent, &mut self.wires, &mut self.pace, &mut self.outputs);
         match part.awaits_copies() {
             true => self.awaiting.insert(extent),
             false => self.awaiting.remove(&extent),

@@ -3,6 +3,7 @@
 mod applying;
 mod ranges;
 
+use super::pace::Pace;
 use super::waiting::WaitingCommand;
 use super::wires::CopyWires;
 use super::{CopyOutput, Replies, say, to_copy};
@@ -361,12 +362,12 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     }
 
     /// Carries out what the home's rules order.
-    pub fn drive(&mut self, extent: CopiedExtent, wires: &mut CopyWires, outputs: &mut VecDeque<CopyOutput<A>>) {
+    pub fn drive(&mut self, extent: CopiedExtent, wires: &mut CopyWires, pace: &mut Pace, outputs: &mut VecDeque<CopyOutput<A>>) {
         self.hold_back();
         loop {
             self.carry_out_all(extent, wires, outputs);
             // A copy is whole when all that is applied is in its ranges.
-            if !self.send_ranges() {
+            if !self.send_ranges(extent, pace) {
                 break;
             }
         }

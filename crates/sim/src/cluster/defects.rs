@@ -41,6 +41,8 @@ defects! {
     WaitForEver,
     /// A home goes on without copies after its extent is ready for some.
     WriteDirectly,
+    /// A node whose host runs short of memory says that it lends as much as ever.
+    HideShortage,
     /// The coordinator of a keeper that leads, or led, acts on outputs before a majority has their batch.
     AnswerUndecided,
     /// Answers without records leave without a round of questions.

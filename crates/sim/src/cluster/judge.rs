@@ -62,6 +62,7 @@ impl Cluster {
             let process = host.process.as_ref().ok_or_else(|| format!("{} is not back", name(node)))?;
             check(process.member.phase() == member::Phase::Member, || format!("{} is no member", name(node)))?;
             check(process.member.ask_count() == 0, || format!("{} has requests without an answer", name(node)))?;
+            self.judge_shortage(process)?;
             let id = process.member.identity().ok_or_else(|| format!("{} has no number", name(node)))?.0;
             let holds: std::collections::BTreeSet<_> =
                 process.lender.extents.values().map(|extent| (extent.slot, extent.gid)).collect();

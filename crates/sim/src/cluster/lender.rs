@@ -20,23 +20,48 @@ pub(crate) struct Lender {
     bytes: BTreeMap<Slot, SimExtent>,
     /// Extents that are made ready for copies: commands on them are refused.
     closed: BTreeSet<Slot>,
-    /// Bytes that it lends.
+    /// Bytes that it lends where its host has memory enough, and those that it lends now.
+    lent_max: u64,
     lent: u64,
     /// True while the node is a member by its own clock.
     pub has_lease: bool,
     /// A defect: copies apply each write when the next one comes.
     pub is_late: bool,
+    /// A defect: it tells nobody that its host runs short.
+    pub hides_shortage: bool,
     grants: Dice,
 }
 
 impl Lender {
     pub fn new(life: u64, lent: u64) -> Lender {
         let (extents, bytes, closed) = Default::default();
-        Lender { epoch: Epoch(0), extents, bytes, closed, lent, has_lease: false, is_late: false, grants: Dice::new(life << 32) }
+        Lender {
+            epoch: Epoch(0),
+            extents,
+            bytes,
+            closed,
+            lent_max: lent,
+            lent,
+            has_lease: false,
+            is_late: false,
+            hides_shortage: false,
+            grants: Dice::new(life << 32),
+        }
     }
 
     pub fn memory(&self) -> Memory {
-        Memory { lent: self.lent, populated: self.lent, used: self.used(), page: 4096, ..Memory::default() }
+        let (lent, lent_max) = (if self.hides_shortage { self.lent_max } else { self.lent }, self.lent_max);
+        Memory { lent, lent_max, populated: lent, used: self.used(), page: 4096, ..Memory::default() }
+    }
+
+    /// The host runs short of memory, so that half of what is used has to leave; or it does not any more.
+    pub fn set_short(&mut self, is_short: bool) {
+        self.lent = if is_short { self.used() / 2 } else { self.lent_max };
+    }
+
+    /// Bytes that are to leave.
+    pub fn overhang(&self) -> u64 {
+        self.used().saturating_sub(self.lent)
     }
 
     fn used(&self) -> u64 {
@@ -49,7 +74,7 @@ impl Lender {
 
     /// Makes extents, all or none.
     pub fn make(&mut self, gid: Gid, lens: &[u64], is_copied: bool) -> Result<Vec<ReportedExtent>> {
-        let (asked, free) = (lens.iter().sum::<u64>(), self.lent - self.used());
+        let (asked, free) = (lens.iter().sum::<u64>(), self.lent.saturating_sub(self.used()));
         if asked > free {
             return Err(Error::PoolFull { asked, free, withheld: 0 });
         }

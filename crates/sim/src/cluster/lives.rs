@@ -19,6 +19,7 @@ impl Cluster {
         let lent = if self.terms == Terms::Harsh { LENT } else { MUCH_LENT };
         let mut lender = Lender::new(life, lent);
         lender.is_late = self.has(Defect::ApplyLate);
+        lender.hides_shortage = self.has(Defect::HideShortage);
         let is_home = self.keepers.is_none() && node == self.home_at && self.homes.is_empty();
         let was_home = is_home && !self.journal.records.is_empty();
         let terms = LockTerms {

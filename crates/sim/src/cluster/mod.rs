@@ -23,6 +23,7 @@ mod messages;
 mod node;
 mod process;
 mod reigns;
+mod shortages;
 mod tampering;
 mod words;
 mod work;
@@ -32,6 +33,7 @@ use crate::cluster::checks::Checks;
 use crate::cluster::jobs::{JobService, Programs};
 use crate::cluster::journal::Journal;
 use crate::cluster::process::{Home, Host, Process, ProcessLife, name};
+use crate::dice::Dice;
 use crate::harness::{Course, World, on_course};
 use crate::network::Connections;
 use crate::wires::Wires;
@@ -46,6 +48,7 @@ use hanare_protocol::wire::copies::CopiedExtent;
 use hanare_protocol::wire::sync::Arrival;
 use keepers::{KeeperEvent, Keepers};
 use locks::{LockEvent, LockPrograms};
+use shortages::ShortageEvent;
 use std::collections::{BTreeMap, BTreeSet};
 use words::{WordAsk, WordPrograms};
 
@@ -177,6 +180,7 @@ pub(crate) enum Event {
     },
     Lock(LockEvent),
     Keeper(KeeperEvent),
+    Shortage(ShortageEvent),
 }
 
 /// The extent that is made, where others hold it, too.
@@ -231,6 +235,8 @@ pub(crate) struct Cluster {
     pub locks: LockPrograms,
     /// True if the last event was one of locks.
     is_of_locks: bool,
+    /// Of hosts that run short of memory, in runs with some.
+    shortages: Option<Dice>,
     /// Copies that are made, where a defect wants to know.
     making: BTreeSet<(ProcessLife, ProcessLife, CopiedExtent)>,
 }
@@ -271,8 +277,13 @@ impl World for Cluster {
             words: WordPrograms::default(),
             locks: LockPrograms::default(),
             is_of_locks: false,
+            shortages: None,
             making: BTreeSet::new(),
         };
+        cluster.shortages = shortages::dice(cluster.plan, terms, cluster.defect);
+        if cluster.shortages.is_some() {
+            cluster.at(3_000, Event::Shortage(ShortageEvent::Next));
+        }
         cluster.begin_keepers();
         cluster.change_weather();
         if terms == Terms::Budget {
@@ -334,12 +345,14 @@ impl World for Cluster {
             Event::Answered { program, number, value } => self.on_word_answered(program, number, value),
             Event::Lock(event) => self.on_lock_event(event),
             Event::Keeper(event) => self.on_keeper_event(event),
+            Event::Shortage(event) => self.on_shortage(event),
         }
     }
 
     /// No new work comes.
     fn calm(&mut self) -> Check {
         self.heal();
+        self.last_shortage();
         Ok(())
     }
 

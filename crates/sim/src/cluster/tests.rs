@@ -118,6 +118,11 @@ fn a_long_run_within_the_budget_loses_nothing_and_meets_every_fault() {
 }
 
 #[test]
+fn hosts_that_run_short_of_memory_give_it_back_and_lose_nothing() {
+    meets::<Cluster>(Plan { seed: 4, nodes: 6, minutes: 10.0 }, 0, &["hosts short of memory", "copies made", "reads"]);
+}
+
+#[test]
 fn a_long_run_with_locks_holds_every_check_and_meets_every_fault() {
     meets::<Cluster>(Plan { seed: 7, nodes: 4, minutes: 20.0 }, 0, &LOCK_EVENTS);
 }

@@ -2,13 +2,14 @@
 
 use super::CopiedPart;
 use crate::copies::Replies;
+use crate::copies::pace::Pace;
 use crate::memory::Bytes;
 use hanare_protocol::Result;
 use hanare_protocol::copies::{PeerState, Term};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{MAKING_LACK_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::Malformed;
-use hanare_protocol::wire::copies::{ExtentWrite, FromCopy};
+use hanare_protocol::wire::copies::{CopiedExtent, ExtentWrite, FromCopy};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -54,14 +55,21 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         }
     }
 
-    /// Sends the next ranges of copies that are made. Returns true if there are any: their outputs wait.
-    pub(super) fn send_ranges(&mut self) -> bool {
+    /// Sends the next ranges of copies that are made, as fast as they may go. Returns true if there are any: their outputs wait.
+    pub(super) fn send_ranges(&mut self, extent: CopiedExtent, pace: &mut Pace) -> bool {
         let Some(home) = &mut self.home else { return false };
         let mut sent = false;
         let making: Vec<NodeId> = home.peers().filter(|(_, state)| *state == PeerState::Making).map(|(node, _)| node).collect();
         for node in making {
             let heard = self.heard.entry(node).or_default();
             while heard.ranges.len() < RANGES_AT_ONCE {
+                if !pace.may_send(extent) {
+                    if heard.ranges.is_empty() {
+                        // The copy is asked for nothing, so it does not count as silent.
+                        heard.at = pace.now();
+                    }
+                    break;
+                }
                 sent = true;
                 if !home.send_range(node) {
                     break;

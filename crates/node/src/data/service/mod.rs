@@ -50,6 +50,7 @@ use hanare_ring::wait::{Backoff, Step};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
+use std::num::NonZero;
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -66,6 +67,8 @@ pub(crate) struct ServiceTerms {
     pub fabric: Choice,
     pub locks: LockTerms,
     pub pages: PageTerms,
+    /// Bytes a second to copies that are made; `None` for no bound.
+    pub copy_rate: Option<NonZero<u64>>,
 }
 
 /// The service, as the rest of the node sees it.
@@ -78,9 +81,10 @@ impl Service {
     /// Starts the thread. What clients asked about shared regions it answers by notices to `control`.
     pub fn start(terms: ServiceTerms, control: Arc<NoticeQueue<ToControl>>) -> Result<Service> {
         let notices = Arc::new(NoticeQueue::new()?);
-        let ServiceTerms { extents, keys, bound, fabric, locks, pages } = terms;
+        let ServiceTerms { extents, keys, bound, fabric, locks, pages, copy_rate } = terms;
         let pages = Pages::new(pages, NodePages::new(extents.clone()));
-        let home = NodeHome::new(locks, u64::from_le_bytes(hanare_memory::random::bytes()?), pages);
+        let mut home = NodeHome::new(locks, u64::from_le_bytes(hanare_memory::random::bytes()?), pages);
+        home.set_copy_rate(copy_rate);
         let dial = DialTerms { keys, bound, fabric, notices: notices.clone() };
         let mut service = ServiceLoop::new(extents, notices.clone(), dial, home, control)?;
         let thread = std::thread::Builder::new()
