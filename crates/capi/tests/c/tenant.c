@@ -1,4 +1,5 @@
 /* A tenant's program: names of its own, and refusals of another file. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include "expect.h"
 
 int main(int argc, char **argv)
