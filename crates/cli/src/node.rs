@@ -18,7 +18,6 @@ use rustix::process::{Pid, Signal};
 use serde_json::json;
 use std::fs::DirBuilder;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
-use std::num::NonZero;
 use std::os::fd::IntoRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -283,7 +282,7 @@ fn node_options(options: &Options) -> Result<NodeOptions> {
         keep_free: options.keep_free.map_or(node.host.keep_free, KeepFree::Bytes),
         told: options.host_memory.clone(),
     };
-    node.copy_rate = options.copy_rate.map_or(node.copy_rate, NonZero::new);
+    node.copy_rate = options.copy_rate.map_or(Ok(node.copy_rate), hanare::settings::copy_rate)?;
     node.access = SocketAccess { mode: options.socket_mode, group: options.socket_group };
     node.key = options.key.clone().or(node.key);
     if options.plain {

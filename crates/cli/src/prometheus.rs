@@ -69,7 +69,8 @@ fn is_member(socket: &str) -> hanare::Result<()> {
 /// of the host reaches a loopback address.
 fn metrics(socket: &str, names: bool) -> hanare::Result<String> {
     let pool = Pool::attach_as(socket, None, None)?;
-    let own = commands(&pool.node_counts()?) + &shared(&pool.page_stats()?, names);
+    let regions: Vec<PageStat> = pool.page_stats()?.into_iter().filter(|stat| names || !is_of_tenant(stat)).collect();
+    let own = commands(&pool.node_counts()?) + &shared(&regions, names);
     let status = pool.status();
     let mut text = own;
     metric(
@@ -237,6 +238,11 @@ fn metric(text: &mut String, kind: MetricKind, name: &str, meaning: &str, values
     for (labels, value) in values {
         let _ = writeln!(text, "{name}{labels} {value}");
     }
+}
+
+/// True for a region of a tenant, of which no other user is told.
+fn is_of_tenant(stat: &PageStat) -> bool {
+    hanare_protocol::tenant::parts(&stat.name).is_some()
 }
 
 /// A region's label.

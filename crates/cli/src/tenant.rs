@@ -124,12 +124,19 @@ fn known(name: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
+/// True if the pool may have done what was asked, although the answer is an error.
+fn may_be_taken(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<hanare::Error>().is_some_and(|error| error.happened() != hanare::Happened::No)
+}
+
 /// Writes or prints a key that the pool has taken. The file is there, whole, or not at all.
 fn give_key(tenant: &Tenant, file: Option<&Path>, wish: &TenantWish) -> Result<()> {
     let Some(file) = file else {
-        change(wish)?;
-        print::line(tenant.text().trim_end());
-        return Ok(());
+        let done = change(wish);
+        if done.as_ref().err().is_none_or(may_be_taken) {
+            print::line(tenant.text().trim_end());
+        }
+        return done.context("the pool may have taken this key, or not: try it, and draw another one if it is refused");
     };
     let mut draft = file.as_os_str().to_owned();
     draft.push(format!(".{}", std::process::id()));
@@ -139,6 +146,9 @@ fn give_key(tenant: &Tenant, file: Option<&Path>, wish: &TenantWish) -> Result<(
     let done = written.write_all(tenant.text().as_bytes()).and_then(|()| written.sync_all()).with_context(named);
     let done = done.and_then(|()| change(wish));
     if let Err(error) = done {
+        if may_be_taken(&error) {
+            return Err(error.context(format!("the pool may have taken the key in {}, or not: try it", draft.display())));
+        }
         let _ = std::fs::remove_file(&draft);
         return Err(error);
     }

@@ -6,6 +6,7 @@ use hanare_memory::KeepFree;
 use hanare_memory::uffd::Features;
 use hanare_protocol::wire::versions::Versions;
 use hanare_protocol::{Error, Result, limits, size};
+use std::num::NonZero;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -138,6 +139,20 @@ pub fn size(variable: &str, default: Option<&str>) -> Result<Option<u64>> {
     let Some(text) = text(variable).or(default.map(str::to_owned)) else { return Ok(None) };
     let bad = |reason| Error::BadSetting { key: variable.to_owned(), value: text.clone(), reason };
     size::parse_some(&text).map(Some).map_err(bad)
+}
+
+/// Bytes a second for copies that are made; `None` for no bound.
+///
+/// **Errors**: [`Error::BadSetting`] for fewer than [`COPY_RATE_MIN`](limits::COPY_RATE_MIN): writes would wait for minutes.
+pub fn copy_rate(bytes: u64) -> Result<Option<NonZero<u64>>> {
+    if bytes == 0 || bytes >= limits::COPY_RATE_MIN {
+        return Ok(NonZero::new(bytes));
+    }
+    Err(Error::BadSetting {
+        key: "--copy-rate".to_owned(),
+        value: size::Size(bytes).to_string(),
+        reason: format!("at least {}, or 0 for no bound: writes wait for bytes that move", size::Size(limits::COPY_RATE_MIN)),
+    })
 }
 
 /// Versions of the wire that this process speaks.

@@ -56,6 +56,9 @@ const _: () = assert!(size_of::<Scan>() == 0x60 && size_of::<ScannedRange>() == 
 /// # Safety
 /// The window's bytes are mapped, and stay so to the end.
 pub unsafe fn of(window: Window, page_count_max: usize) -> Residence {
+    if window.len() == 0 {
+        return Residence::default();
+    }
     let first = window.ptr().addr() / PAGE_LEN as usize * PAGE_LEN as usize;
     let count = (window.ptr().addr() + window.len() - first).div_ceil(PAGE_LEN as usize);
     let looked = count.min(page_count_max.max(1));

@@ -84,7 +84,7 @@ impl NodeOptions {
             ahead: memory,
             promises: None,
             host: HostTerms { keep_free: settings::keep_free()?, told: None },
-            copy_rate: settings::size("HANARE_COPY_RATE", None)?.and_then(NonZero::new),
+            copy_rate: settings::copy_rate(settings::size("HANARE_COPY_RATE", None)?.unwrap_or(0))?,
             access: SocketAccess::default(),
             listen: "127.0.0.1:0".to_owned(),
             advertise: settings::text("HANARE_ADVERTISE"),

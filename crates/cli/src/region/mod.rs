@@ -228,7 +228,7 @@ fn behind(pool: &Pool, region: &RegionStat) -> Result<Vec<backing::ToldMemory>> 
 
 /// Removes what this user has of regions whose bytes are gone.
 fn remove_lost(pool: &Pool) -> Result<()> {
-    let user = rustix::process::getuid().as_raw();
+    let user = pool.user().uid;
     for region in pool.list()?.iter().filter(|region| region.lost.is_some() && (user == 0 || region.owner == user)) {
         pool.remove(&region.name)?;
         print::line(&region.name);

@@ -188,6 +188,7 @@ fn run_on(list: List, options: &Options, sender: &Sender<Event>, events: &Receiv
         program: hosts::words(&options.program)?,
         variables: variables(options),
     };
+    check_no_tenant()?;
     let mut hosts = Hosts::start(&plan, events, sender, guard)?;
     let name = Path::new(&plan.program[0]).file_name().map_or(plan.program[0].as_str().into(), |name| name.to_string_lossy());
     let failure = job::run_crew(&mut hosts, plan.ranks, &name, events, guard)?;
@@ -210,6 +211,15 @@ fn pool(options: &Options) -> Result<(Nodes, Vec<String>)> {
             Err(error) => return Err(error.into()),
         }
     }
+    check_no_tenant()?;
+    let count = options.nodes.unwrap_or(1) as usize;
+    let nodes = Nodes::start(count, options.memory.unwrap_or(MEMORY_DEFAULT)).context("cannot start a pool")?;
+    let sockets = nodes.sockets();
+    Ok((nodes, sockets))
+}
+
+/// Refuses a tenant's key where a launch starts a pool of its own.
+fn check_no_tenant() -> Result<()> {
     if let Some(file) = hanare::settings::tenant() {
         bail!(
             "HANARE_TENANT names {}, a tenant of another pool, and this launch starts a pool of its own: unset it, or name that pool's node in \
@@ -217,8 +227,5 @@ fn pool(options: &Options) -> Result<(Nodes, Vec<String>)> {
             file.0.display()
         );
     }
-    let count = options.nodes.unwrap_or(1) as usize;
-    let nodes = Nodes::start(count, options.memory.unwrap_or(MEMORY_DEFAULT)).context("cannot start a pool")?;
-    let sockets = nodes.sockets();
-    Ok((nodes, sockets))
+    Ok(())
 }

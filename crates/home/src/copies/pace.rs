@@ -1,7 +1,6 @@
 //! A bound on the bytes that a node sends each second to copies that are made: of all its extents together, which take turns of a range each.
 //! A copy that got no range for long would hold back writes, because ranges confirm them.
 
-use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::wire::copies::CopiedExtent;
 use std::collections::VecDeque;
 use std::num::NonZero;
@@ -36,8 +35,8 @@ impl Pace {
         self.now
     }
 
-    /// True if a range of the extent may go now. Else [`Pace::next_turn`] gives the extent later.
-    pub fn may_send(&mut self, extent: CopiedExtent) -> bool {
+    /// True if a range of the extent, of so many bytes, may go now. Else [`Pace::next_turn`] gives the extent later.
+    pub fn may_send(&mut self, extent: CopiedExtent, len: u64) -> bool {
         let Some(rate) = self.rate else { return true };
         let is_its_turn = self.turn.take_if(|turn| *turn == extent).is_some() || self.waiting.is_empty();
         if self.now < self.next || !is_its_turn {
@@ -46,7 +45,7 @@ impl Pace {
             }
             return false;
         }
-        let takes = Duration::from_secs_f64(STAGE_LEN as f64 / rate.get() as f64);
+        let takes = Duration::from_secs_f64(len as f64 / rate.get() as f64);
         self.next = self.next.max(self.now.saturating_sub(BURST)).saturating_add(takes);
         true
     }
@@ -67,19 +66,20 @@ impl Pace {
 mod tests {
     use super::*;
     use hanare_protocol::id::Gid;
+    use hanare_protocol::limits::STAGE_LEN;
 
     #[test]
     fn ranges_of_all_extents_keep_to_the_rate_together() {
         let extents = [0, 1].map(|index| CopiedExtent { gid: Gid(1), index });
         let mut pace = Pace::default();
-        assert!((0..1_000).all(|_| pace.may_send(extents[0])) && pace.deadline().is_none(), "without a bound all go");
+        assert!((0..1_000).all(|_| pace.may_send(extents[0], STAGE_LEN as u64)) && pace.deadline().is_none(), "without a bound all go");
         pace.set_rate(NonZero::new(8 * STAGE_LEN as u64));
         let (mut sent, mut now) = ([0u32; 2], Duration::from_secs(7));
         let end = now + Duration::from_secs(10);
         while now < end {
             pace.set_now(now);
             let mut send = |pace: &mut Pace, extent: CopiedExtent| {
-                while pace.may_send(extent) {
+                while pace.may_send(extent, STAGE_LEN as u64) {
                     sent[extent.index as usize] += 1;
                 }
             };

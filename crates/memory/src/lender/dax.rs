@@ -6,7 +6,7 @@
 //!
 //! | a file's wipe | where |
 //! |---|---|
-//! | `FALLOC_FL_ZERO_RANGE`: blocks are there and read as zeros | ext4, XFS, btrfs; a full disk is found at the start |
+//! | `FALLOC_FL_ZERO_RANGE`: blocks are there and read as zeros | ext4, XFS; a full disk is found at the start |
 //! | `FALLOC_FL_PUNCH_HOLE` | tmpfs |
 //! | zeros through a mapping | devices, other file systems |
 

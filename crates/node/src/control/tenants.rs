@@ -5,7 +5,7 @@ use super::event_loop::ControlLoop;
 use hanare_fabric::tenant_file;
 use hanare_protocol::id::{JobRank, User};
 use hanare_protocol::limits::TENANT_REFUSED_MS;
-use hanare_protocol::tenant::{TenantKey, is_tenant};
+use hanare_protocol::tenant::{TenantKey, check_tenant, is_tenant};
 use hanare_protocol::wire::control::{Answer, Request};
 use hanare_protocol::{Error, Result};
 
@@ -17,6 +17,9 @@ impl ControlLoop {
         job: Option<JobRank>,
         (tenant, secret): (String, TenantKey),
     ) -> Option<Reply> {
+        if let Err(error) = check_tenant(&tenant) {
+            return Some(plain(Err(error)));
+        }
         let client = self.clients.get_mut(&key).expect("the caller looked");
         client.proves = Some(job);
         let (user, id, hash) = (client.asker(), client.id, tenant_file::hash(&secret));

@@ -123,7 +123,7 @@ impl Ledger {
                 if let Some(tenant) = self.tenants.remove(number) {
                     self.tenant_numbers.remove(&tenant.name);
                 }
-                self.effects.extend(by.map(|by| (by, Effect::Changed)));
+                self.effects.extend(by.map(|by| (by, Effect::TenantRemoved)));
             }
         }
     }

@@ -419,7 +419,7 @@ impl Coordinator {
         let Some(task) = self.asks.task(key).cloned() else { return };
         let step = match self.ledger.effects.get(&key).copied() {
             Some(Effect::Changed) if matches!(task.what, Request::Remove { .. }) => self.await_all(now_ms, key),
-            Some(_) if self.goes_on(&task.what) => self.carry_out(now_ms, key, &task),
+            Some(effect) if self.goes_on(&task.what, effect) => self.carry_out(now_ms, key, &task),
             Some(effect) => self.recall(&task, effect),
             None => self.carry_out(now_ms, key, &task),
         };
@@ -432,6 +432,10 @@ impl Coordinator {
 
     /// Carries a request out, for the first time.
     fn carry_out(&mut self, now_ms: u64, key: AskKey, task: &Task) -> Step {
+        // Somebody older may have joined since it came.
+        if let Err(error) = self.check_all_know(task.what.since()) {
+            return error.into();
+        }
         let what = match self.inside(&task.user, &task.what) {
             Ok(what) => what,
             Err(error) => return error.into(),

@@ -171,7 +171,7 @@ impl Record {
     /// The first version of the wire whose builds can read the record.
     pub fn since(&self) -> u32 {
         match self {
-            Record::Tenant { .. } | Record::TenantRemoved { .. } => 28,
+            Record::Tenant { .. } | Record::TenantRemoved { .. } | Record::Done { effect: Effect::TenantRemoved, .. } => 28,
             _ => OLDEST,
         }
     }
@@ -273,4 +273,6 @@ pub enum Effect {
     Resized(Gid),
     /// The request removed a region, or changed its attributes.
     Changed,
+    /// The request removed a tenant, and all regions that it had. Since version 28.
+    TenantRemoved,
 }

@@ -146,7 +146,7 @@ impl Coordinator {
     pub(super) fn recall(&self, task: &Task, effect: Effect) -> Step {
         let region = |gid: Gid| self.ledger.regions.get(&gid);
         match effect {
-            Effect::Changed => Step::Done(Ok(Answer::Ok)),
+            Effect::Changed | Effect::TenantRemoved => Step::Done(Ok(Answer::Ok)),
             Effect::Created(gid) | Effect::Renewed(gid) => match region(gid) {
                 // The creator of a region may use it, whatever its mode says of later opens.
                 Some(region) => {

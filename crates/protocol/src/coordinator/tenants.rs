@@ -5,7 +5,7 @@
 //! regions of another space are unknown to them (`permission`).
 
 use super::asks::AskKey;
-use super::records::{Record, RegionRecord, TenantRecord};
+use super::records::{Effect, Record, RegionRecord, TenantRecord};
 use super::{Coordinator, Step};
 use crate::error::{Error, Result};
 use crate::id::{Asker, Gid};
@@ -87,6 +87,7 @@ impl Coordinator {
 
     /// Looks at the key of a program. A tenant that is not there is refused like a wrong key.
     pub(super) fn prove_tenant(&self, tenant: &str, hash: &KeyHash) -> Result<Answer> {
+        check_tenant(tenant)?;
         let known = self.ledger.tenant_named(tenant);
         let expected = known.map_or(KeyHash([0; 32]), |tenant| tenant.hash);
         let is_of_one_key = expected.is_of_one_key(hash);
@@ -186,9 +187,9 @@ impl Coordinator {
         Step::Done(Ok(Answer::Ok))
     }
 
-    /// True for the removal of a tenant that is still there: a part of it may be done.
-    pub(super) fn goes_on(&self, what: &Request) -> bool {
-        matches!(what, Request::Tenants(TenantWish::Remove { name, .. }) if self.ledger.tenant_named(name).is_some())
+    /// True for the removal of a tenant of which a part is done. After the last part another tenant may have the name.
+    pub(super) fn goes_on(&self, what: &Request, effect: Effect) -> bool {
+        effect == Effect::Changed && matches!(what, Request::Tenants(TenantWish::Remove { .. }))
     }
 }
 

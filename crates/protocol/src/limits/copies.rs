@@ -47,5 +47,8 @@ pub const AHEAD_LEN_MAX: u64 = 4 * super::STAGE_LEN as u64;
 /// Most bytes of writes that a copy lacks while it is made: others wait then. As many are in its home's memory.
 pub const MAKING_LACK_LEN_MAX: u64 = 4 * super::STAGE_LEN as u64;
 
+/// Least bytes a second that may be set for copies that are made.
+pub const COPY_RATE_MIN: u64 = 1 << 20;
+
 /// Most writes of one link to copies that are under way.
 pub const AHEAD_COUNT_MAX: usize = 64;

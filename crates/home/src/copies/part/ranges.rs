@@ -58,15 +58,15 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     /// Sends the next ranges of copies that are made, as fast as they may go. Returns true if there are any: their outputs wait.
     pub(super) fn send_ranges(&mut self, extent: CopiedExtent, pace: &mut Pace) -> bool {
         let Some(home) = &mut self.home else { return false };
-        let mut sent = false;
+        let (mut sent, len) = (false, self.extent.len_bytes().min(STAGE_LEN as u64));
         let making: Vec<NodeId> = home.peers().filter(|(_, state)| *state == PeerState::Making).map(|(node, _)| node).collect();
         for node in making {
             let heard = self.heard.entry(node).or_default();
             while heard.ranges.len() < RANGES_AT_ONCE {
-                if !pace.may_send(extent) {
+                if !pace.may_send(extent, len) {
                     if heard.ranges.is_empty() {
                         // The copy is asked for nothing, so it does not count as silent.
-                        heard.at = pace.now();
+                        heard.at = heard.at.max(pace.now());
                     }
                     break;
                 }
