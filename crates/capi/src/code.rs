@@ -160,7 +160,7 @@ pub fn happened(code: c_int) -> Happened {
 mod tests {
     use super::*;
     use hanare_protocol::id::{ClientId, Gid, NodeId, Rank};
-    use hanare_protocol::wire::versions::Versions;
+    use hanare_protocol::versions::Versions;
 
     /// An error of every kind, beside the name of its code in the header.
     fn kinds() -> Vec<(&'static str, Error)> {

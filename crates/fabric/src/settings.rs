@@ -4,7 +4,7 @@ use crate::agree::Choice;
 use crate::tenant_file::TenantFile;
 use hanare_memory::KeepFree;
 use hanare_memory::uffd::Features;
-use hanare_protocol::wire::versions::Versions;
+use hanare_protocol::versions::Versions;
 use hanare_protocol::{Error, Result, limits, size};
 use std::num::NonZero;
 use std::os::unix::fs::MetadataExt;

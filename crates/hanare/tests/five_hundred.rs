@@ -17,8 +17,8 @@ hanare_testkit::actors![busy, busy_apart, hostile, hostile_apart,];
 
 use hanare::{CreateOptions, NodeId, Placement, Pool};
 use hanare_protocol::id::Gid;
+use hanare_protocol::versions::Versions;
 use hanare_protocol::wire::control::{self, Request};
-use hanare_protocol::wire::versions::Versions;
 use intruder::frame;
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;

@@ -62,8 +62,8 @@ mod tests {
     use super::*;
     use hanare_fuzz::{Counting, drive};
     use hanare_protocol::id::Gid;
+    use hanare_protocol::versions::Versions;
     use hanare_protocol::wire::control;
-    use hanare_protocol::wire::versions::Versions;
 
     #[global_allocator]
     static COUNTING: Counting = Counting;

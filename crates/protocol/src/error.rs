@@ -7,7 +7,7 @@ pub use crate::happened::Happened;
 use crate::id::{ClientId, Gid, NodeId, Rank, who};
 pub use crate::malformed::Corrupt;
 use crate::size::{Size, Withheld};
-use crate::wire::versions::Versions;
+use crate::versions::Versions;
 use phrases::{bad_group, quota_of};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;

@@ -13,6 +13,7 @@ use crate::message::part::{BodyPart, decode_outcome};
 use crate::message::{Matching, Posted, Wanted};
 use crate::placement::Layout;
 use crate::queue::layout::{LINE_LEN, QueueForm};
+use crate::versions::{NEWEST, Versions};
 use crate::wire::command::{COMMAND_LEN, Command};
 use crate::wire::control::{self, Answer, FromNode, Request, ToNode};
 use crate::wire::copies::{CopyFrame, ToCopy};
@@ -22,7 +23,6 @@ use crate::wire::head::{HEAD_LEN, Head};
 use crate::wire::main_memory::Call;
 use crate::wire::page::{self, GRANTED_LEN, Granted, PAGE_REQUEST_LEN, PageRequest, Settled};
 use crate::wire::queue::{self, APPEND_FRONT_LEN, AppendFront};
-use crate::wire::versions::{NEWEST, Versions};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 

@@ -31,6 +31,7 @@
 //! | [`member`] | a node's side of membership: its lease, its orders, its clients' requests |
 //! | [`turns`] | whose turn it is, where one thread serves many: users one after another
 //! | [`table`] | the form in which every state machine declares its transitions |
+//! | [`versions`] | versions of the wire, so that two releases work side by side |
 //! | [`wire`] | what travels: heads, commands, control messages, the greeting |
 #![forbid(unsafe_code)]
 
@@ -74,6 +75,7 @@ pub mod table;
 pub mod tenant;
 pub mod turns;
 #[deny(clippy::arithmetic_side_effects)]
+pub mod versions;
 pub mod wire;
 
 pub use error::{Corrupt, Error, Result};

@@ -1,7 +1,7 @@
 //! The shapes of messages and records. A version of the wire that was released stays as it is: the next one only adds variants at the end of enums.
 //! So builds of two releases read each other's messages.
 //!
-//! `tests/wire/VERSION.txt` has the shapes of a version, one type a line. After a message was added: raise `NEWEST` in `wire/versions.rs`, once a
+//! `tests/wire/VERSION.txt` has the shapes of a version, one type a line. After a message was added: raise `NEWEST` in `versions.rs`, once a
 //! release, and write the file by `HANARE_TEST_WRITE=1 cargo test -p hanare-protocol --test wire_shapes`.
 
 use hanare_protocol::coordinator::{Effect, Ended, Record};
@@ -13,6 +13,7 @@ use hanare_protocol::lock::{Mode, Recalled};
 use hanare_protocol::page::Consistency;
 use hanare_protocol::page::message::{Access, Refusal, ToHome, ToHost};
 use hanare_protocol::placement::Placement;
+use hanare_protocol::versions::{NEWEST, OLDEST};
 use hanare_protocol::wire::backing::{Backing, BackingKind, BackingPages};
 use hanare_protocol::wire::control::{
     Answer, CommandOrigin, DrainWish, Existing, FromNode, KeeperChange, Made, Order, ReportedExtent, Request, ToNode, Which,
@@ -25,7 +26,6 @@ use hanare_protocol::wire::queue::{QueueChange, QueueRequest};
 use hanare_protocol::wire::rebalance::{RebalanceWish, WhyStays};
 use hanare_protocol::wire::sync::{Party, SyncAddress, SyncAnswer, SyncRequest, Wait, Word};
 use hanare_protocol::wire::tenant::TenantWish;
-use hanare_protocol::wire::versions::{NEWEST, OLDEST};
 use serde_reflection::{ContainerFormat, Registry, Samples, Tracer, TracerConfig};
 use std::path::PathBuf;
 
@@ -39,86 +39,19 @@ macro_rules! trace {
 }
 
 /// By what is sent or written: types of one name may differ between them.
+#[rustfmt::skip]
 fn today() -> Registry {
     let parts = [
-        (
-            "program",
-            trace![
-                Answer,
-                Consistency,
-                DrainWish,
-                Error,
-                Existing,
-                Happened,
-                KeeperChange,
-                Made,
-                Placement,
-                RebalanceWish,
-                Request,
-                Rights,
-                Sealing,
-                TenantWish,
-                Which,
-                WhyStays,
-            ],
-        ),
-        (
-            "node",
-            trace![
-                Consistency,
-                DrainWish,
-                Error,
-                Existing,
-                FromHolder,
-                FromNode,
-                Happened,
-                KeeperChange,
-                Made,
-                Placement,
-                RebalanceWish,
-                Recalled,
-                Request,
-                Rights,
-                TenantWish,
-                Which,
-                Result<Vec<ReportedExtent>, Error>,
-            ],
-        ),
-        (
-            "coordinator",
-            trace![
-                Answer, Error, Happened, Made, Order, Placement, Recalled, Rights, Sealing, ToHolder, ToNode, WhyStays, Result<Answer, Error>,
-            ],
-        ),
+        ("program", trace![Answer, Consistency, DrainWish, Error, Existing, Happened, KeeperChange, Made, Placement, RebalanceWish, Request,
+            Rights, Sealing, TenantWish, Which, WhyStays]),
+        ("node", trace![Consistency, DrainWish, Error, Existing, FromHolder, FromNode, Happened, KeeperChange, Made, Placement,
+            RebalanceWish, Recalled, Request, Rights, TenantWish, Which, Result<Vec<ReportedExtent>, Error>]),
+        ("coordinator", trace![Answer, Error, Happened, Made, Order, Placement, Recalled, Rights, Sealing, ToHolder, ToNode, WhyStays,
+            Result<Answer, Error>]),
         ("copy", trace![FromCopy, QueueChange, QueueRequest]),
-        (
-            "data link",
-            trace![
-                Backing,
-                BackingKind,
-                BackingPages,
-                CommandOrigin,
-                Condition,
-                Consistency,
-                Error,
-                Happened,
-                HeapWish,
-                Look,
-                Mode,
-                Party,
-                Question,
-                QueueRequest,
-                Seen,
-                Stores,
-                SyncAddress,
-                SyncAnswer,
-                HeapAnswer,
-                HeapRefusal,
-                SyncRequest,
-                Wait,
-                Word,
-            ],
-        ),
+        ("data link", trace![Backing, BackingKind, BackingPages, CommandOrigin, Condition, Consistency, Error, Happened, HeapWish, Look, Mode,
+            Party, Question, QueueRequest, Seen, Stores, SyncAddress, SyncAnswer, HeapAnswer, HeapRefusal, SyncRequest, Wait,
+            Word]),
         ("page", trace![Access, Refusal, ToHome, ToHost]),
         ("journal", trace![Effect, Ended, Made, Placement, Record]),
     ];

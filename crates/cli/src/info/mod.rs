@@ -8,7 +8,7 @@ use crate::backing;
 use crate::print::{self, Column};
 use anyhow::Result;
 use hanare::Pool;
-use hanare_protocol::wire::versions::{NEWEST, Versions};
+use hanare_protocol::versions::{NEWEST, Versions};
 use serde_json::{Value, json};
 
 /// Something that is there or not, and why.

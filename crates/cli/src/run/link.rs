@@ -171,7 +171,7 @@ impl Frame {
 
 /// A deputy's first line: both sides must be of one build.
 pub fn greeting() -> String {
-    format!("{MARK}{} wire {}", env!("CARGO_PKG_VERSION"), hanare_protocol::wire::versions::NEWEST)
+    format!("{MARK}{} wire {}", env!("CARGO_PKG_VERSION"), hanare_protocol::versions::NEWEST)
 }
 
 const MARK: &str = "hanare-host ";

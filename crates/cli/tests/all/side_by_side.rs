@@ -6,7 +6,7 @@ use crate::mounted_files::{Mount, cannot_mount};
 use crate::pool;
 
 use hanare::{Consistency, CreateOptions, Operator, Pool, Region};
-use hanare_protocol::wire::versions::{NEWEST, OLDEST};
+use hanare_protocol::versions::{NEWEST, OLDEST};
 use pool::{Build, Node, Running, run, wait_until};
 use std::path::Path;
 use std::process::Command;

@@ -2,8 +2,8 @@
 
 use crate::pool;
 
+use hanare_protocol::versions::{NEWEST, Versions};
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, NONCE_LEN, Role};
-use hanare_protocol::wire::versions::{NEWEST, Versions};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 

@@ -49,8 +49,8 @@ mod tests {
     use crate::conformance::{Store, body, head, send};
     use crate::link::Link;
     use crate::tcp::channel::covered_pair;
+    use hanare_protocol::versions::NEWEST;
     use hanare_protocol::wire::greeting::{Hello, Role};
-    use hanare_protocol::wire::versions::NEWEST;
 
     /// Bytes sent at one end arrive at the end that was handed over, and back.
     fn goes_on(cover: fn(SealKeys) -> Cover, is_sealed: bool) {

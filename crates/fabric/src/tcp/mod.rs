@@ -40,8 +40,8 @@ pub use socket::Socket;
 
 use crate::stream::StreamLink;
 use hanare_protocol::id::User;
+use hanare_protocol::versions::Versions;
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, Role, SECRET_LEN, Sealing};
-use hanare_protocol::wire::versions::Versions;
 use std::io;
 use std::time::Duration;
 

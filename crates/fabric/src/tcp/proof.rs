@@ -10,9 +10,9 @@
 use super::{Caller, Hellos, Secret};
 use hanare_protocol::id::User;
 use hanare_protocol::limits::KEY_COUNT_MAX;
+use hanare_protocol::versions::Versions;
 use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::greeting::{HELLO_LEN, Hello, NONCE_LEN, Role, Sealing};
-use hanare_protocol::wire::versions::Versions;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 /// A node's proofs to others, for itself and for its clients. Copies share the keys, and see them change.

@@ -11,12 +11,12 @@ use hanare_protocol::limits::{
     HEAP_WISH_COUNT_MAX, LINK_CLAIM_COUNT_MAX, LINK_WORD_COUNT_MAX, QUEUE_READY_COUNT_MAX, WAIT_WORD_COUNT_MAX,
 };
 use hanare_protocol::queue::PortId;
+use hanare_protocol::versions::Versions;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command, Op, Update, dims_list};
 use hanare_protocol::wire::control::{self, Answer, Existing, RegionView, Request, Which};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_protocol::wire::queue::{AppendFront, ArrayAt, QueueRequest};
 use hanare_protocol::wire::sync::{LeaseWish, Mode, Party, SyncAddress, SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
-use hanare_protocol::wire::versions::Versions;
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;

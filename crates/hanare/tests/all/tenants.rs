@@ -7,9 +7,9 @@ use hanare::tenant_file::{Tenant, TenantFile, hash};
 use hanare::{Consistency, CreateOptions, Error, Overflow, Pool, QueueForm, Rights, TenantWish, Trust, Unit};
 use hanare_protocol::id::{Gid, User};
 use hanare_protocol::tenant::{KeyHash, TENANT_NUMBERS, TenantKey, is_tenant};
+use hanare_protocol::versions::Versions;
 use hanare_protocol::wire::control::{Answer, Request, Which};
 use hanare_protocol::wire::greeting::{Hello, NONCE_LEN, Role};
-use hanare_protocol::wire::versions::Versions;
 use std::time::{Duration, Instant};
 
 const LEN: u64 = 1 << 20;

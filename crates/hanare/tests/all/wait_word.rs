@@ -4,8 +4,8 @@ use crate::intruder;
 use crate::support;
 
 use hanare::{CreateOptions, Error, JobId, JobRank, NodeId, Operator, Placement, Pool, Rank, Region, Wait, Word};
+use hanare_protocol::versions::Versions;
 use hanare_protocol::wire::control::{Answer, Request};
-use hanare_protocol::wire::versions::Versions;
 use intruder::Intruder;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

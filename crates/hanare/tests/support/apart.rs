@@ -5,7 +5,7 @@ use crate::networks::Networks;
 use crate::support;
 use hanare::Pool;
 use hanare::node::{Node, NodeOptions};
-use hanare_protocol::wire::versions::OLDEST;
+use hanare_protocol::versions::OLDEST;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};

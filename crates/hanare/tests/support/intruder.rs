@@ -3,8 +3,8 @@
 
 use hanare_protocol::Error;
 use hanare_protocol::id::{Grant, Rights};
+use hanare_protocol::versions::Versions;
 use hanare_protocol::wire::control::{self, Answer, RegionView, Request, Which};
-use hanare_protocol::wire::versions::Versions;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };

@@ -72,7 +72,10 @@ mod tests {
     fn ranges_of_all_extents_keep_to_the_rate_together() {
         let extents = [0, 1].map(|index| CopiedExtent { gid: Gid(1), index });
         let mut pace = Pace::default();
-        assert!((0..1_000).all(|_| pace.may_send(extents[0], STAGE_LEN as u64)) && pace.deadline().is_none(), "without a bound all go");
+        assert!(
+            (0..1_000).all(|_| pace.may_send(extents[0], STAGE_LEN as u64)) && pace.deadline().is_none(),
+            "without a bound all go"
+        );
         pace.set_rate(NonZero::new(8 * STAGE_LEN as u64));
         let (mut sent, mut now) = ([0u32; 2], Duration::from_secs(7));
         let end = now + Duration::from_secs(10);

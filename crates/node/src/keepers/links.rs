@@ -4,24 +4,21 @@
 //! A keeper that connects names its edition of the list. If it is behind, the answer is the base of the later edition. If its caller has a later
 //! edition, a keeper connects to that caller. All connections are made anew when an edition begins.
 
-use super::check;
 use super::engine::{Engine, Rule, SharedEngine, TICK_MS};
 use super::message::{KeeperHello, Said};
 use super::pieces::{ReceivedPieces, SentPieces, send_all};
 use super::store::{Identity, SharedStore, Store};
+use super::{can_read, check};
 use crate::control_link::ControlLink;
 use crate::notice_queue::NoticeQueue;
 use crate::notices::ToControl;
 use crate::proving;
-use hanare_fabric::link::Link;
 use hanare_fabric::tcp::{self, Greeted, Keys};
 use hanare_protocol::Result;
-use hanare_protocol::coordinator::Record;
 use hanare_protocol::keeper_list::{KeeperList, KnownKeepers, ListedKeeper};
 use hanare_protocol::limits::{KEEPER_TRIED_COUNT_MAX, KEEPER_UNKNOWN_COUNT_MAX};
 use hanare_protocol::wire::control::KeeperStatus;
 use hanare_protocol::wire::greeting::Role;
-use hanare_protocol::wire::versions::OLDEST;
 use rustix::event::epoll::EventFlags;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -344,7 +341,7 @@ impl Keepers {
         other.is_dialing = false;
         other.dial_at_ms = now_ms.saturating_add(AGAIN_MS);
         let mut link = match outcome {
-            Ok(greeted) if !self.can_read(&greeted) => return false,
+            Ok(greeted) if !can_read(&self.engine, &greeted) => return false,
             Ok(greeted) => KeeperLink::new(greeted, Way::To { address: address.to_owned(), number: None }),
             Err(error) => {
                 tracing::debug!("keeper {address} is not there: {error}");
@@ -364,24 +361,10 @@ impl Keepers {
         KeeperHello { address: self.address.clone(), disk: own, list }
     }
 
-    /// True if the build at the other end can read all records of the log. New ones are written where all keepers can read them, so one that
-    /// cannot is older than it was.
-    fn can_read(&self, greeted: &Greeted) -> bool {
-        let needs = self.engine.lock().records().iter().map(Record::since).max().unwrap_or(OLDEST);
-        let can_read = greeted.spoken >= needs;
-        if !can_read {
-            let (peer, speaks) = (greeted.link.peer(), greeted.spoken);
-            tracing::error!(
-                "the keeper at {peer} speaks wire version {speaks}, and the log has records of {needs}: it takes no part"
-            );
-        }
-        can_read
-    }
-
     /// Another keeper has connected. Returns true if there is a link to watch under that key.
     pub fn came(&mut self, key: u64, greeted: Greeted) -> bool {
         if self.links.values().filter(|link| link.way == Way::From(None)).count() >= KEEPER_UNKNOWN_COUNT_MAX
-            || !self.can_read(&greeted)
+            || !can_read(&self.engine, &greeted)
         {
             return false;
         }

@@ -25,7 +25,11 @@ mod tests;
 pub(crate) use engine::{Rule, SharedEngine};
 pub(crate) use links::Keepers;
 
+use hanare_fabric::link::Link;
+use hanare_fabric::tcp::Greeted;
+use hanare_protocol::coordinator::Record;
 use hanare_protocol::limits::KEEPER_COUNT_MAX;
+use hanare_protocol::versions::OLDEST;
 use hanare_protocol::{Error, Result};
 use store::Identity;
 
@@ -47,6 +51,20 @@ pub(crate) fn sorted(keepers: &[String]) -> Result<Vec<String>> {
         value: keepers.join(","),
         reason: format!("name the keepers, each once: {KEEPER_COUNT_MAX} at most"),
     })
+}
+
+/// True if the build at the other end can read all records of the log. New ones are written where all keepers can read them, so one that cannot is
+/// older than it was.
+fn can_read(engine: &SharedEngine, greeted: &Greeted) -> bool {
+    let needs = engine.lock().records().iter().map(Record::since).max().unwrap_or(OLDEST);
+    let can_read = greeted.spoken >= needs;
+    if !can_read {
+        let (peer, speaks) = (greeted.link.peer(), greeted.spoken);
+        tracing::error!(
+            "the keeper at {peer} speaks wire version {speaks}, and the log has records of {needs}: it takes no part"
+        );
+    }
+    can_read
 }
 
 /// Checks how a node was started against its file.

@@ -9,8 +9,8 @@ use crate::attributes::Attributes;
 use crate::id::{ClientId, Grant, Incarnation, Slot, User};
 use crate::member::{self, Member};
 use crate::placement::Placement;
+use crate::versions::NEWEST;
 use crate::wire::control::{Existing, Memory, ReportedExtent};
-use crate::wire::versions::NEWEST;
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -8,9 +8,9 @@ use crate::copies::Term;
 use crate::id::{Gid, Incarnation, NodeId, Slot};
 use crate::placement::{Extent, Span};
 use crate::tenant::TENANT_NUMBERS;
+use crate::versions::OLDEST;
 use crate::wire::control::Changes;
 use crate::wire::copies::CopiedExtent;
-use crate::wire::versions::OLDEST;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of GIDs that one record reserves: a create costs one record, not two.

@@ -7,9 +7,9 @@ use crate::id::{Epoch, Gid, Incarnation, NodeId, Slot, User};
 use crate::keeper_list::KeeperList;
 use crate::placement::{Extent, Layout, Placement, Span};
 use crate::tenant::KeyHash;
+use crate::versions::OLDEST;
 use crate::wire::control::Changes;
 use crate::wire::copies::CopiedExtent;
-use crate::wire::versions::OLDEST;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 

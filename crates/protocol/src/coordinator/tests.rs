@@ -8,9 +8,9 @@ use crate::limits::REGION_LEN_MAX;
 use crate::lock::Recalled;
 use crate::member::{self, Member};
 use crate::placement::Placement;
+use crate::versions::NEWEST;
 use crate::wire::control::{Existing, Made, Memory, RegionStat, RegionView, ReportedExtent, Which};
 use crate::wire::copies::{CopiedExtent, ToHolder};
-use crate::wire::versions::NEWEST;
 use std::collections::BTreeSet;
 
 mod changes;

@@ -34,11 +34,11 @@ use crate::id::{Asker, ClientId, Epoch, Gid, Incarnation, JobRank, NodeId, Slot}
 use crate::limits;
 use crate::lock::Recalled;
 use crate::table::{self, Row};
+use crate::versions::OLDEST;
 use crate::wire::control::{
     Answer, FromNode, Memory, NodeAddress, NodeStatus, Order, OwnStatus, ReportedExtent, Request, ToNode,
 };
 use crate::wire::copies::{CopiedExtent, FromHolder, ToHolder};
-use crate::wire::versions::OLDEST;
 use asks::{ForwardedRequests, GivenUp};
 use clients::Clients;
 use orders::{OrderArrival, ReceivedOrders};

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::id::Grant;
-use crate::wire::versions::NEWEST;
+use crate::versions::NEWEST;
 
 #[test]
 fn the_table_is_this() {

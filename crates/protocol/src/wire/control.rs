@@ -17,13 +17,13 @@ use crate::page::Consistency;
 pub use crate::page::moves::PageRun;
 use crate::placement::{Layout, Placement};
 use crate::tenant::{KeyHash, TenantKey};
+use crate::versions::{OLDEST, Versions};
 use crate::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use crate::wire::greeting::Sealing;
 use crate::wire::link::LinkSocket;
 pub use crate::wire::rebalance::WhyStays;
 use crate::wire::rebalance::{RebalanceStatus, RebalanceWish};
 pub use crate::wire::tenant::{TenantStat, TenantWish};
-use crate::wire::versions::{OLDEST, Versions};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -12,8 +12,8 @@
 //! The magic and the versions keep their place for ever. So any two builds can refuse each other in one line.
 
 use super::Malformed;
-use super::versions::Versions;
 use crate::id::User;
+use crate::versions::Versions;
 use serde::{Deserialize, Serialize};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

@@ -23,6 +23,5 @@ pub mod queue;
 pub mod rebalance;
 pub mod sync;
 pub mod tenant;
-pub mod versions;
 
 pub use crate::malformed::Malformed;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::network::Connection;
+use hanare_protocol::versions::NEWEST;
 use hanare_protocol::wire::copies::FromHolder;
-use hanare_protocol::wire::versions::NEWEST;
 
 impl Cluster {
     pub(super) fn on_connect(&mut self, node: usize, life: u64) -> Check {
