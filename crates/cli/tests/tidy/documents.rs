@@ -51,6 +51,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/store.md",
     "docs/together.md",
     "docs/tutorial.md",
+    "docs/upgrade.md",
     "docs/words.md",
 ];
 /// Folders of the repository that hold sources.
