@@ -1,12 +1,12 @@
 //! NUMA nodes: which there are, memory files bound to some of them, and the node of a page.
 //!
-//! The policy of a memory file belongs to the file, not to a mapping: the kernel keeps it beside the file's pages, and every process that
-//! touches a new page takes it from there (`set_policy` of shmem; Documentation/admin-guide/mm/numa_memory_policy.rst, "Shared Policy").
+//! The policy of a memory file belongs to the file, not to a mapping: the kernel keeps it beside the file's pages. Every process that
+//! touches a new page takes the policy from there (`set_policy` of shmem; Documentation/admin-guide/mm/numa_memory_policy.rst, "Shared Policy").
 //! Files of reserved huge pages have no such policy, but take their pages when they are made: by the policy of the thread ([`within`]).
 //!
 //! Safety invariants of this module:
 //!
-//! 1. The system calls get pointers to buffers of this module, with their lengths, and addresses of mappings, which they do not touch.
+//! 1. The system calls get pointers to buffers of this module, with their lengths. They do not touch the mappings that they name.
 
 use crate::file::system;
 use crate::mapping::Mapping;

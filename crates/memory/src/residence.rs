@@ -1,7 +1,7 @@
 //! The places of a window's bytes in the host's memory: NUMA nodes, huge pages, bytes that nobody has touched.
 //!
-//! A window's pages are sampled where they are many. Pages that lie in their file but not in this process's page tables are read, because
-//! the kernel tells only of those that are mapped here. Bytes that the host has not supplied stay so.
+//! A window's pages are sampled where they are many. The kernel tells only of pages that are mapped here. So pages are read that lie in their
+//! file and not in this process's page tables. Bytes that the host has not supplied stay so.
 //!
 //! **Cost**: two system calls and about 1 us a page that is looked at.
 //!

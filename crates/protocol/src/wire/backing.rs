@@ -4,8 +4,8 @@
 //! [`Look`](super::look::Look). The reply is a [`Kind::Seen`](super::head::Kind::Seen) with that detail and a [`Backing`] as its body. Nodes of
 //! earlier versions are not asked: they do not read the detail, and reply as to any look.
 //!
-//! Everybody is told the kind of the node's memory. Regions are told of to who brings a grant to read them, and all bytes together to root and the
-//! node's own user.
+//! Everybody is told the kind of the node's memory. Regions are told of to who brings a grant to read them. Root and
+//! the node's own user are told of all bytes together.
 
 use crate::id::Gid;
 use crate::limits::NUMA_TOLD_COUNT_MAX;
