@@ -56,7 +56,7 @@ const _: () = assert!(size_of::<Scan>() == 0x60 && size_of::<ScannedRange>() == 
 /// # Safety
 /// The window's bytes are mapped, and stay so to the end.
 pub unsafe fn of(window: Window, page_count_max: usize) -> Residence {
-    if window.len() == 0 {
+    if window.is_empty() {
         return Residence::default();
     }
     let first = window.ptr().addr() / PAGE_LEN as usize * PAGE_LEN as usize;

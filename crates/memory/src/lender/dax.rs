@@ -273,7 +273,7 @@ fn kind_of(file: &OwnedFd) -> (BackingKind, Option<u32>) {
         return (BackingKind::DaxFile, numa);
     }
     match fstatfs(file) {
-        Ok(about) if about.f_type as i64 == TMPFS => (BackingKind::MemoryFile, None),
+        Ok(about) if about.f_type == TMPFS => (BackingKind::MemoryFile, None),
         _ => (BackingKind::DiskFile, None),
     }
 }
