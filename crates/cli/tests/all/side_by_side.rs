@@ -151,15 +151,15 @@ fn a_pool_is_brought_up_to_date_node_by_node_while_programs_use_it() {
             });
         }
         let stopper = crate::keepers::Stopper(&stop);
-        for at in 0..3 {
+        for (at, rests) in rests.iter().enumerate() {
             // What is new waits until all know it.
             let node = &keepers.nodes[(at + 2) % 3];
             let early = run(Build::Today.command(&["tenant", "create", "team"]).env("HANARE_NODE", &node.socket));
             early.refused(&[&format!("speaks wire version {OLDEST}"), "bring it up to date first"]);
-            rests[at].store(true, Ordering::Release);
+            rests.store(true, Ordering::Release);
             std::thread::sleep(std::time::Duration::from_millis(200));
             keepers.upgrade(at);
-            rests[at].store(false, Ordering::Release);
+            rests.store(false, Ordering::Release);
             let before = counts.each_ref().map(|count| count.load(Ordering::Acquire));
             wait_until("all count on", || (0..3).all(|at| counts[at].load(Ordering::Acquire) > before[at] + 20));
             let whole = |pool: &Pool| pool.stat("counted").is_ok_and(|stat| stat.whole_copies == 2);
