@@ -60,7 +60,7 @@ pub struct Options {
     /// Memory of this host, and of the control group, that stays free for others. Where less is free, memory goes back to the host and regions move to other nodes; 0 for never [default: HANARE_KEEP_FREE, else a thirty-second part, 1GiB at most].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub keep_free: Option<u64>,
-    /// Bytes a second that this node sends to copies that are made and, by a drain, to other nodes, as 200MiB. Commands are not counted [default: HANARE_COPY_RATE, else no bound].
+    /// Bytes a second that this node sends to copies that are made and by drains, as 200MiB. Commands are not counted [default: HANARE_COPY_RATE, else no bound].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub copy_rate: Option<u64>,
     /// Address for other nodes and remote clients, host:port; port 0 lets the system choose [default: 127.0.0.1:7411; with --join the address by which this host reaches ADDR, and any port].

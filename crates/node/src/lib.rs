@@ -187,7 +187,7 @@ impl Node {
         let key_file = key::KeyFile::new(options.key.as_deref());
         let joins = options.join.is_some() || !options.keepers.is_empty();
         let keys = Keys::of(key::pool_key(options.key.as_deref(), joins)?, options.sealing).speaking(options.versions);
-        let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
+        let (bound, fabric, copy_rate) = (settings::answer_bound()?, settings::fabric()?, options.copy_rate);
         let lender = Arc::new(Lender::new(&lent(&options))?);
         let extents = Arc::new(Extents::new(lender.clone()));
         let listener = Listener::bind(&options.listen)?;
@@ -233,15 +233,7 @@ impl Node {
                 notices.clone(),
             )?,
             service: data::Service::start(
-                data::ServiceTerms {
-                    extents: extents.clone(),
-                    keys: keys.clone(),
-                    bound,
-                    fabric,
-                    locks,
-                    pages,
-                    copy_rate: options.copy_rate,
-                },
+                data::ServiceTerms { extents: extents.clone(), keys: keys.clone(), bound, fabric, locks, pages, copy_rate },
                 notices.clone(),
             )?,
             extents,

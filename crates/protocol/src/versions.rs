@@ -10,7 +10,7 @@
 //! A later version only adds messages: a kind of head, or a variant at the end of an enum. A side sends none that is younger than what both
 //! speak. So a decoder needs no version. The shapes of the oldest version stand in `tests/wire`, and a test compares today's with them.
 //!
-//! What the journal keeps is read by all keepers, and by later coordinators. A record is written only where all of the pool know it.
+//! All keepers, and later coordinators, read what the journal keeps. A record is written only where all of the pool know it.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -31,10 +31,10 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// Those of this build.
+    /// The versions of this build.
     pub const BUILD: Versions = Versions { oldest: OLDEST, newest: NEWEST };
 
-    /// Those of this build that are no newer than one; `None` if there are none.
+    /// The versions of this build that are no newer than one; `None` if there are none.
     pub fn up_to(newest: u32) -> Option<Versions> {
         (OLDEST..=NEWEST).contains(&newest).then_some(Versions { newest, ..Versions::BUILD })
     }

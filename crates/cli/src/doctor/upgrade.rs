@@ -1,4 +1,4 @@
-//! What stops an upgrade: nodes of two builds, keepers out of reach, and what this host's node still holds.
+//! Obstacles of an upgrade: nodes of two builds, keepers out of reach, and bytes that this host's node still holds.
 
 use crate::drain;
 use crate::info::Finding;
@@ -50,7 +50,7 @@ fn keepers(own: &OwnStatus) -> Option<Finding> {
     })
 }
 
-/// What would be lost, or stand still, if this host's node ended now. `None` where this user may not ask that.
+/// Bytes and names that would be lost, or stand still, if this host's node ended now. `None` where this user may not ask that.
 fn own_node(pool: &Pool, own: &OwnStatus) -> Option<Finding> {
     let node = pool.node();
     let held = pool.drain(node, &DrainWish::Look).ok()?;

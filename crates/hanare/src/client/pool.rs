@@ -332,8 +332,8 @@ impl Pool {
         self.shared.remote(node.node, Some(&node.address))?.look(&look, Patience::UpTo(LOOK))
     }
 
-    /// The memory behind what a node lends: its kind, its pages, and the host's NUMA nodes on which it lies, as a whole and of `regions`, which
-    /// are open for reading. `None` of a node whose version does not tell.
+    /// The memory behind what a node lends: its kind, its pages, and the host's NUMA nodes on which it lies. All of it is told, and that of
+    /// `regions`, which are open for reading. `None` of a node whose version does not tell.
     ///
     /// **Cost**: one message each way; the node looks at some thousand pages. **Errors**: as for [`Pool::look`].
     pub fn backing(&self, node: &NodeStatus, regions: &[&Region]) -> Result<Option<Backing>> {

@@ -85,7 +85,7 @@ impl Lender {
     /// Begins to lend: returns at once; as many slabs as are wanted ahead are made and populated in the background.
     ///
     /// **Cost**: a DAX device is wiped before this returns. **Errors**: [`Error::BadSetting`] if the machine, its control group or its NUMA
-    /// nodes have less memory free, or other nodes were promised it. The same if a DAX file cannot be had, or a slab's length is no power of
+    /// nodes have less memory free. The same if other nodes were promised it. The same if a DAX file cannot be had, or a slab's length is no power of
     /// two.
     pub fn new(options: &LenderOptions) -> Result<Lender> {
         let supply = Supply::find(&options.source, options.bytes)?;
@@ -116,7 +116,7 @@ impl Lender {
         self.stock.memory()
     }
 
-    /// The kind of its memory, the pages that it obtained, and the NUMA nodes that all of it is to come from.
+    /// The kind of its memory, the pages that it obtained, and the NUMA nodes that it was told.
     pub fn backing(&self) -> (BackingKind, BackingPages, Option<&NumaSet>) {
         let pages = match self.stock.pages() {
             Pages::Huge => BackingPages::Huge,

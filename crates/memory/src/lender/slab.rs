@@ -1,4 +1,4 @@
-//! A memory file, or ranges of a DAX file, with its service mapping, as an extent or the stock has it.
+//! A memory file, or ranges of a DAX file, with its service mapping. An extent or the stock has it.
 //!
 //! Safety invariant of this module: a range taken from one mapping is given to exactly one other. So each address has one owner.
 

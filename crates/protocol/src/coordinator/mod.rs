@@ -405,9 +405,6 @@ impl Coordinator {
                 self.send(task.node, ToNode::Reply { request, result: Err(error) });
             }
             RequestArrival::New => {
-                if let Err(error) = self.check_all_know(task.what.since()) {
-                    return self.send(task.node, ToNode::Reply { request, result: Err(error) });
-                }
                 // `settle` begins it before this turn is over, unless its user has enough under way.
                 self.asks.open(now_ms, key, task);
             }
@@ -432,7 +429,6 @@ impl Coordinator {
 
     /// Carries a request out, for the first time.
     fn carry_out(&mut self, now_ms: u64, key: AskKey, task: &Task) -> Step {
-        // Somebody older may have joined since it came.
         if let Err(error) = self.check_all_know(task.what.since()) {
             return error.into();
         }
