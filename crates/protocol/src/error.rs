@@ -263,7 +263,7 @@ pub enum Error {
     /// The other side, or somebody else whom the request concerns, is of an older build that does not know it.
     #[error("{peer} speaks wire version {speaks}, and this needs {needs}: bring it up to date first")]
     TooOld {
-        /// Whose build is older.
+        /// The side, or the node, of the older build.
         peer: String,
         /// The newest version that it speaks.
         speaks: u32,
