@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the command of the release before, from this repository's own history, and prints its path: tests run it beside today's (HANARE_TEST_LAST).
-# The release is the newest tag v* that is no part of today's commit alone; before the first tag, the commit in scripts/last-release.
+# The release is the newest tag v* but that of today's version; before the first tag, the commit in scripts/last-release.
 # It stays in target/last-release/COMMIT, and is built once.
 set -eu
 cd "$(dirname "$0")/.."

@@ -249,7 +249,7 @@ impl NodeExtent {
         }
     }
 
-    /// Looks where its bytes lie, at so many pages at most.
+    /// Looks where the extent's bytes lie, at `page_count_max` pages at most.
     pub fn residence(&self, page_count_max: usize) -> Residence {
         let _steady = self.steady();
         match &self.memory {

@@ -157,7 +157,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// The nodes that a lender of so many bytes lends from.
+    /// The nodes that a lender of `bytes` bytes lends from.
     ///
     /// **Errors**: the fault of the wish, and the nodes that could be named instead.
     pub fn choose(&self, wish: &NumaWish, bytes: u64) -> Result<NumaSet, String> {

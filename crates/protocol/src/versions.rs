@@ -3,12 +3,12 @@
 //! Both sides of a connection say the oldest and the newest version that they speak. Both then speak the lower one of the newest.
 //!
 //! ```text
-//! speaks 27 to 28  <-->  speaks 27        both speak 27
-//! speaks 29 to 30  <-->  speaks 27 to 28  refused in one line
+//! 27 to 28  <-->  27        both speak 27
+//! 29 to 30  <-->  27 to 28  refused in one line
 //! ```
 //!
 //! A later version only adds messages: a kind of head, or a variant at the end of an enum. A side sends none that is younger than what both
-//! speak. So a decoder needs no version. The shapes of the oldest version stand in `tests/wire`, and a test compares today's with them.
+//! speak. So a decoder needs no version. The shapes of each version stand in `tests/wire`, and a test compares them.
 //!
 //! All keepers, and later coordinators, read what the journal keeps. A record is written only where all of the pool know it.
 

@@ -87,7 +87,7 @@ enum Stage {
     /// The connector has to say hello.
     Hello,
     /// Both have, and the connector has to prove that it has the key.
-    Key { connector: Hello, acceptor: Hello },
+    Key { connector: Hello, acceptor: Hello, spoken: u32 },
 }
 
 /// Result of a greeting's step.
@@ -136,7 +136,7 @@ impl Incoming {
         }
         match self.stage {
             Stage::Hello => self.on_hello(keys)?.step(keys, admit),
-            Stage::Key { connector, acceptor } => self.on_key(keys, admit, connector, acceptor),
+            Stage::Key { connector, acceptor, spoken } => self.on_key(keys, admit, (connector, acceptor, spoken)),
         }
     }
 
@@ -147,11 +147,16 @@ impl Incoming {
         // Said also where there is no common version: the other side names ours.
         let acceptor = Hello { plain, ..keys.acceptor(&connector, random()?) };
         self.send(&acceptor.encode())?;
-        spoken(&acceptor, &connector, &self.peer)?;
-        Ok(Incoming { stage: Stage::Key { connector, acceptor }, have: 0, ..self })
+        let spoken = spoken(&acceptor, &connector, &self.peer)?;
+        Ok(Incoming { stage: Stage::Key { connector, acceptor, spoken }, have: 0, ..self })
     }
 
-    fn on_key(self, keys: &Keys, admit: &dyn Fn(&Hello) -> Result<()>, connector: Hello, acceptor: Hello) -> Result<Step> {
+    fn on_key(
+        self,
+        keys: &Keys,
+        admit: &dyn Fn(&Hello) -> Result<()>,
+        (connector, acceptor, spoken): (Hello, Hello, u32),
+    ) -> Result<Step> {
         let hellos = join(&connector.encode(), &acceptor.encode());
         let secrets = match keys.secrets(&hellos) {
             Ok(secrets) => secrets,
@@ -172,7 +177,6 @@ impl Incoming {
             return Err(refusal);
         }
         let cover = cover(&connector, &acceptor, handshake.keys()?);
-        let spoken = spoken(&acceptor, &connector, &self.peer)?;
         let link = TcpLink::new(Channel::new(self.socket, cover), self.peer);
         Ok(Step::Greeted(Greeted { link, hello: connector, spoken }))
     }

@@ -395,7 +395,7 @@ fn extents_of_a_file_are_zero_apart_wiped_and_never_handed_out() {
             assert!(bytes(extent).iter().all(|byte| *byte == k as u8 + 1), "extent {k} was written through another");
             assert!(matches!(extent.files(Rights::Read), Err(Error::BadUse { .. })));
         }
-        // They are freed in another order each time.
+        // The extents are freed in another order each time.
         let mut extents = extents;
         extents.rotate_left(round as usize % lens.len());
     }

@@ -76,7 +76,7 @@ fn a_record_that_was_changed_is_refused_and_the_file_is_named() {
     assert!(unsealed::<Record>(&1u64.to_le_bytes(), &stored, "record 1").is_ok());
     let damaged = unsealed::<Record>(&2u64.to_le_bytes(), &stored, "record 2").unwrap_err();
     assert!(damaged.contains("record 2 is not what was written"), "a record has its place: {damaged}");
-    // What a newer build wrote is whole, and has a variant that this one does not know.
+    // The record of a newer build is whole, and has a variant that this one does not know.
     let newer = sealed(&3u64.to_le_bytes(), &(u32::MAX, 7));
     let unknown = unsealed::<Record>(&3u64.to_le_bytes(), &newer, "record 3").unwrap_err();
     assert!(unknown.contains("record 3 is of a newer build"), "{unknown}");

@@ -1,8 +1,8 @@
 //! Versions of the wire in a pool whose nodes are of two releases.
 //!
 //! A request that is younger than the oldest version may leave records in the journal. Keepers of an older build could not read them. So such
-//! a request waits until all of the pool know it: members, and keepers, which have to be members at present. From then on an older node is refused
-//! as long as the journal tells of what it does not know.
+//! a request is refused until all of the pool know it: members, and keepers, which have to be members at present. From then on an older node is
+//! refused, as long as the journal tells of something younger.
 
 use super::Coordinator;
 use crate::error::{Error, Result};
