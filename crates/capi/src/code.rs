@@ -267,7 +267,8 @@ mod tests {
             count += 1;
         }
         assert_eq!(count, ENTRIES.len());
-        assert_eq!((entry(7).unwrap().0, entry(-52), entry(c_int::MIN)), (c"HANARE_OK", None, None));
+        let after_the_last = -(ENTRIES.len() as c_int) - 1;
+        assert_eq!((entry(7).unwrap().0, entry(after_the_last), entry(c_int::MIN)), (c"HANARE_OK", None, None));
     }
 
     #[test]

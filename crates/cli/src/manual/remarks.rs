@@ -342,7 +342,7 @@ const NOTES: &[Remarks] = &[
         &[SOCKET],
         &[
             ("hanare tenant create team --quota 4G --key-file team.key", "A tenant, and the file that its programs need."),
-            ("HANARE_TENANT=team.key python3 service.py", "A program of that tenant."),
+            ("HANARE_TENANT=team.key hanare region ls", "What a program of that tenant sees."),
         ],
     ),
     notes(
@@ -465,7 +465,8 @@ mod tests {
     #[test]
     fn every_example_is_a_line_that_the_command_takes() {
         for (line, _) in NOTES.iter().flat_map(|notes| notes.examples) {
-            let own = line.split(" | ").find(|part| part.starts_with("hanare ")).unwrap();
+            let own = &line[line.find("hanare ").unwrap_or_else(|| panic!("{line}: no command of ours"))..];
+            let own = own.split(" | ").next().unwrap();
             Arguments::try_parse_from(own.split(' ')).unwrap_or_else(|error| panic!("{line}: {error}"));
         }
     }
