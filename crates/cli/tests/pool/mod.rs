@@ -96,12 +96,13 @@ impl Node {
     pub fn start_by(mut command: Command, join: Option<&str>, words: &[&str]) -> Node {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let own = std::process::id().to_string();
-        let socket = format!("@hanare-test-{own}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let socket = format!("@hanare-test-{own}-{number}");
         command.args(["node", "--json", "--memory", "64M", "--listen", "127.0.0.1:0", "--socket", &socket]);
         command.args(join.into_iter().flat_map(|address| ["--join", address])).args(words);
         command.env("HANARE_KEY", key());
         if !words.contains(&"--prometheus") {
-            command.args(["--name", &format!("node{}", &socket[socket.len() - 1..])]);
+            command.args(["--name", &format!("node{number}")]);
         }
         // Its own state folder is never written: an embedded node keeps its journal in memory.
         command.args(["--embedded-in", &own]);

@@ -1,6 +1,6 @@
 //! The link to the coordinator, where that is another node: connected in a thread, again and again.
 //!
-//! In a pool with keepers any of them may be the coordinator. One that is not names the one that is.
+//! In a pool with keepers any of them may be the coordinator. A node that is not the coordinator names the one that is.
 
 use crate::control_link::ControlLink;
 use crate::notice_queue::NoticeQueue;
@@ -30,6 +30,8 @@ pub(crate) struct CoordinatorLink {
     /// The coordinator's address, or those of all keepers.
     addresses: Vec<String>,
     has_keepers: bool,
+    /// True if a node that is not the coordinator has named another one.
+    was_sent_on: bool,
     /// The one to go to.
     address: String,
     keys: Keys,
@@ -57,6 +59,7 @@ impl CoordinatorLink {
         CoordinatorLink {
             addresses,
             has_keepers,
+            was_sent_on: false,
             address,
             keys,
             bound,
@@ -69,10 +72,11 @@ impl CoordinatorLink {
         }
     }
 
-    /// The keepers are others from here on. The link that is there stays.
-    pub fn set_addresses(&mut self, addresses: Vec<String>) {
-        if self.has_keepers && !addresses.is_empty() {
-            self.addresses = addresses;
+    /// The pool has these keepers from here on. The link that is there stays.
+    pub fn set_keepers(&mut self, addresses: Vec<String>) {
+        if !addresses.is_empty() {
+            (self.addresses, self.has_keepers) = (addresses, true);
+            self.bound = self.bound.min(KEEPER_BOUND);
         }
     }
 
@@ -132,9 +136,9 @@ impl CoordinatorLink {
         self.heard_ms = now_ms;
     }
 
-    /// True if one of several keepers has not said anything for long: another may lead.
+    /// True if the other end has not said anything for long, and another may lead.
     pub fn is_silent(&self, now_ms: u64) -> bool {
-        self.has_keepers && self.link.is_some() && now_ms.saturating_sub(self.heard_ms) > SILENT_MS
+        (self.has_keepers || self.was_sent_on) && self.link.is_some() && now_ms.saturating_sub(self.heard_ms) > SILENT_MS
     }
 
     /// The link ended.
@@ -153,9 +157,11 @@ impl CoordinatorLink {
         }
     }
 
-    /// The next try goes there. A keeper says so, which may know a later list. A moment passes, because it may not know yet that another died.
+    /// The next try goes there. A node of the pool says so, which may know a later list. A moment passes, because it may not know yet that
+    /// another died.
     pub fn go_to(&mut self, now_ms: u64, address: &str) {
-        if self.has_keepers && address.len() <= KEEPER_ADDRESS_LEN_MAX {
+        if address.len() <= KEEPER_ADDRESS_LEN_MAX {
+            self.was_sent_on = true;
             (self.address, self.dial_at_ms) = (address.to_owned(), now_ms + GO_ON_MS);
         }
     }

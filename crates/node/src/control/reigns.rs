@@ -58,7 +58,7 @@ impl ControlLoop {
         let has_read = self.reigns.as_mut().is_some_and(|reigns| reigns.keepers.turn(&mut failed));
         let news = self.reigns.as_mut().and_then(|reigns| reigns.keepers.take_news());
         if let (Some(addresses), Some(home)) = (news, &mut self.home) {
-            home.set_addresses(addresses);
+            home.set_keepers(addresses);
         }
         for (key, reason) in failed {
             self.close_keeper_link(key, &reason);
@@ -167,10 +167,10 @@ impl ControlLoop {
         self.reigns.as_ref().is_some_and(|reigns| reigns.keepers.is_keeper())
     }
 
-    /// Says that this member can be a keeper, or not, and asks which nodes are.
+    /// Says that this member can be a keeper, or not, and asks which nodes are. A node that was started with `--join` learns them here.
     pub(super) fn ask_for_keepers(&mut self) {
         let disk = self.reigns.as_ref().map(|reigns| reigns.keepers.disk());
-        if disk.is_some() || self.home.as_ref().is_some_and(CoordinatorLink::has_keepers) {
+        if disk.is_some() || self.home.is_some() {
             self.tell_coordinator(FromNode::Keeper { disk });
         }
     }
@@ -183,7 +183,7 @@ impl ControlLoop {
             addresses.retain(|address| address != reigns.keepers.address());
         }
         if let Some(home) = &mut self.home {
-            home.set_addresses(addresses);
+            home.set_keepers(addresses);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Links between nodes: those of other nodes to the coordinator here, and the one to a coordinator elsewhere.
 
 use super::{ControlLoop, HOME};
+use crate::control::CoordinatorLink;
 use crate::control_link::ControlLink;
 use hanare_fabric::tcp::Greeted;
 use hanare_protocol::limits::ANSWER_MS;
@@ -8,6 +9,9 @@ use hanare_protocol::member::Phase;
 use hanare_protocol::wire::control::ToNode;
 use hanare_protocol::{Error, Result};
 use rustix::event::epoll::{self, EventData, EventFlags};
+
+/// Time in which a node that starts finds a coordinator, while nodes of its pool answer.
+const LEADER_MS: u64 = 3 * ANSWER_MS;
 
 impl ControlLoop {
     pub(super) fn welcome(&mut self, greeted: Greeted) {
@@ -90,10 +94,16 @@ impl ControlLoop {
         }
     }
 
-    /// The keeper at the other end does not lead.
+    /// The node at the other end is not the coordinator. It names the one that is, if it knows.
     pub(in crate::control) fn go_elsewhere(&mut self, leader: Option<&str>) {
-        self.lose_home("another keeper leads");
+        self.lose_home("another node leads");
         let now_ms = self.now_ms();
+        if self.ready.is_some() && now_ms > LEADER_MS && !self.is_keeper() {
+            let addresses = self.home.as_ref().map_or_else(String::new, CoordinatorLink::addresses);
+            let leads = leader.map_or_else(|| "none of them leads".to_owned(), |leader| format!("{leader} is to lead, and does not"));
+            let reason = format!("{addresses}: nodes of the pool answer, but {leads}; see whether a majority of the keepers runs");
+            return self.fail_start(Error::NoCoordinator { reason });
+        }
         if let (Some(home), Some(leader)) = (&mut self.home, leader) {
             home.go_to(now_ms, leader);
         }
