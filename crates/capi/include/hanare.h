@@ -266,7 +266,8 @@ typedef struct hanare_attribute {
 
 typedef struct hanare_create_options {
     size_t struct_size;    /* sizeof(hanare_create_options), set by the caller */
-    const char *placement; /* "local", "node=K", "interleave=BYTES", or "nodes=K,L-M:BYTES"; NULL is "local" */
+    /* "local", "node=K", "interleave=BYTES", "nodes=K,L-M:BYTES", or "near": to the host that uses it most; NULL is "local" */
+    const char *placement;
     uint32_t mode;         /* who may read and write: the bits of a file's mode. Root may do all, whatever the mode says */
     uint32_t refuse_lost;  /* 1: hanare_create_or_attach fails for a region whose bytes are lost, and does not make it anew */
     const hanare_attribute *attributes; /* kept with the region's name; NULL if attribute_count is 0 */

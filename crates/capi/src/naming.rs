@@ -40,8 +40,10 @@ unsafe fn options(ptr: *const CCreateOptions) -> Outcome<CreateOptions> {
         let value = value.ok_or_else(|| Failure::Argument(format!("the value of attribute '{name}' is NULL")))?;
         options.attributes.set(&name, value);
     }
-    // SAFETY: the caller's string.
-    options.placement = unsafe { placement(given.placement) }?;
+    if !given.placement.is_null() {
+        // SAFETY: the caller's string.
+        options = options.at(unsafe { text(given.placement, "options->placement") }?.parse()?);
+    }
     if options.mode & !0o777 != 0 {
         return Err(Failure::Argument(format!("options->mode {:#o} has bits beyond 0777", options.mode)));
     }

@@ -9,6 +9,7 @@ use hanare_protocol::id::Gid;
 use hanare_protocol::limits::SMALL_REGION_LEN;
 use hanare_protocol::queue::PortTable;
 use hanare_protocol::queue::layout::{LINE_LEN, MAGIC};
+use hanare_protocol::usage::Usage;
 use hanare_protocol::wire::backing::Residence;
 use hanare_protocol::wire::queue::{APPENDED_LEN, encode_appended};
 use hanare_protocol::{Error, Result};
@@ -40,6 +41,8 @@ pub(crate) struct NodeExtent {
     lost_heap: bool,
     /// True while this node is home of the extent and answers; `None` for an extent without copies.
     answers: Option<AtomicBool>,
+    /// Bytes that commands moved of late, by host.
+    usage: Mutex<Usage>,
 }
 
 /// A command under way that changes bytes of an extent as they are; nobody begins to share it meanwhile.
@@ -117,7 +120,13 @@ impl NodeExtent {
             lacks_pages: AtomicBool::new(false),
             lost_heap: false,
             answers: None,
+            usage: Mutex::default(),
         }
+    }
+
+    /// Bytes that commands moved of late, by host. They end with this node's life.
+    pub fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An extent with copies on other nodes. Nothing is answered before [`NodeExtent::set_open`].

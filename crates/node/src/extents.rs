@@ -5,8 +5,10 @@
 mod backing;
 mod ready;
 mod sharing;
+mod usage;
 
 pub(crate) use ready::{Readiness, ReadyExtents};
+pub(crate) use usage::UsageRounds;
 
 use super::closer::Closer;
 use super::counts::AllCounts;

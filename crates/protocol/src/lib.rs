@@ -75,6 +75,8 @@ pub mod table;
 pub mod tenant;
 pub mod turns;
 #[deny(clippy::arithmetic_side_effects)]
+pub mod usage;
+#[deny(clippy::arithmetic_side_effects)]
 pub mod versions;
 pub mod wire;
 

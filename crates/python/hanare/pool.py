@@ -228,7 +228,8 @@ class Pool:
         name : str, optional
             Its name in the pool; by default one is drawn. The array stays until it is removed, whoever ends.
         place : str
-            Where its bytes go: ``"local"``, ``"node=K"``, ``"interleave=1MiB"`` over all nodes, or ``"nodes=0,2-4:1MiB"`` over those.
+            Where its bytes go: ``"local"``, ``"node=K"``, ``"interleave=1MiB"`` over all nodes, ``"nodes=0,2-4:1MiB"`` over those, or ``"near"``:
+            they move to the host whose programs use them most, while nobody has the array mapped.
         order : {"C", "F"}
             Which axis varies fastest: the last, or the first.
         mode : int

@@ -8,7 +8,7 @@ use crate::shapes::ShapeTuple;
 use crate::sync::{self, Asked, Group};
 use crate::waiting::Pending;
 use hanare::tenant_file::TenantFile;
-use hanare::{Changes, CreateOptions, Dim, Element, Error, Range, Rights, Shape, Subarray, Summary, Trust};
+use hanare::{Changes, CreateOptions, Dim, Element, Error, Place, Range, Rights, Shape, Subarray, Summary, Trust};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
@@ -104,14 +104,14 @@ impl Pool {
         attributes: BTreeMap<String, Vec<u8>>,
         copies: Option<u8>,
     ) -> PyResult<Region> {
-        let placement = place.parse().map_err(raise)?;
+        let place: Place = place.parse().map_err(raise)?;
         let options = CreateOptions {
-            placement,
             copies: copies.unwrap_or_default(),
             mode,
             attributes: attributes.into_iter().collect(),
             ..CreateOptions::default()
-        };
+        }
+        .at(place);
         let make =
             || if attach { self.pool.create_or_attach(name, len, &options) } else { self.pool.create(name, len, &options) };
         py.detach(make).map(Region::new).map_err(raise)

@@ -59,6 +59,19 @@ pub struct Revoke<W> {
     is_light: bool,
 }
 
+/// Regions that a program's threads worked on between two looks of the node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Worked {
+    /// Regions that slots name: for each thread, that of its last command.
+    pub regions: Vec<u64>,
+    /// True if there may be others: threads without a slot of their own, or with commands inside commands, have worked.
+    pub may_be_others: bool,
+}
+
+/// The slots as a look of the node found them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeenSlots(Vec<u64>);
+
 /// Threads that were at work when rights were taken back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entered(Vec<(usize, u64)>);
@@ -167,6 +180,25 @@ impl<W: Exchange> Revoke<W> {
         let is_there =
             |slot: usize| slot >= thread_slot::SHARED || [region, ANY].contains(&self.words.load(slot_at(slot) + REGION));
         Entered(slots.filter(|(slot, word)| word & DEPTH != 0 && is_there(*slot)).collect())
+    }
+
+    /// Node: the regions that threads have worked on since the look before. A program may lie about them.
+    ///
+    /// **Cost**: a look at some 100 lines.
+    pub fn worked(&self, seen: &mut SeenSlots) -> Worked {
+        seen.0.resize(SLOT_COUNT, 0);
+        let mut worked = Worked::default();
+        for (slot, before) in seen.0.iter_mut().enumerate() {
+            let now = self.words.load(slot_at(slot));
+            if std::mem::replace(before, now) == now && now & DEPTH == 0 {
+                continue;
+            }
+            match self.words.load(slot_at(slot) + REGION) {
+                region if slot < thread_slot::SHARED && region != ANY => worked.regions.push(region),
+                _ => worked.may_be_others = true,
+            }
+        }
+        worked
     }
 
     /// If the node waits for the shared slot in use and the other one is empty, it sends new threads there.

@@ -7,9 +7,8 @@ pub mod npy;
 use crate::{backing, look, print, size};
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
-use hanare::{Array, Changes, CreateOptions, PageRun, Pool, RegionStat, User};
+use hanare::{Array, Changes, CreateOptions, PageRun, Place, Pool, RegionStat, User};
 use hanare_protocol::limits::{COPY_COUNT_MAX, PAGE_RUN_COUNT_MAX};
-use hanare_protocol::placement::Placement;
 
 pub use copy::{CopyOptions, load, save};
 pub use listing::run_value;
@@ -112,9 +111,9 @@ pub struct CreateArguments {
 /// Where a new region goes, and who may use it.
 #[derive(Args, Clone, Debug)]
 pub struct PlacementArguments {
-    /// Where its bytes go: local, node=K, interleave=CHUNK over all nodes, or nodes=K,L-M:CHUNK over those.
-    #[arg(long, value_name = "PLACE", default_value = "local", value_parser = size::placement)]
-    pub place: Placement,
+    /// Where its bytes go: local, node=K, interleave=CHUNK over all nodes, nodes=K,L-M:CHUNK over those, or near: to the host that uses them most.
+    #[arg(long, value_name = "PLACE", default_value = "local", value_parser = place)]
+    pub place: Place,
     /// Nodes that hold each of its bytes, 1 to 3: from 2 on no answered write is lost with a node.
     #[arg(long, value_name = "N", default_value = "1", value_parser = size::copies())]
     pub copies: u8,
@@ -126,8 +125,12 @@ pub struct PlacementArguments {
 impl PlacementArguments {
     /// In the words of the library.
     pub fn options(&self) -> CreateOptions {
-        CreateOptions { placement: self.place, copies: self.copies, mode: self.mode, ..CreateOptions::default() }
+        CreateOptions { copies: self.copies, mode: self.mode, ..CreateOptions::default() }.at(self.place)
     }
+}
+
+fn place(text: &str) -> Result<Place, String> {
+    text.parse().map_err(|error: hanare::Error| error.to_string())
 }
 
 fn owner(text: &str) -> Result<User, String> {

@@ -57,6 +57,7 @@ mod prometheus_metrics;
 mod queue_commands;
 mod ranks_under_other_launchers;
 mod region_commands;
+mod regions_follow_their_users;
 mod run_on_hosts;
 mod run_on_hosts_apart;
 mod run_on_hosts_by_sshd;

@@ -14,7 +14,7 @@ use super::keeper_state::Reigns;
 use super::listener::UnixListener;
 use super::readying_extents::ReadyingExtents;
 use crate::data::Service;
-use crate::extents::Extents;
+use crate::extents::{Extents, UsageRounds};
 use crate::key::KeyFile;
 use crate::notice_queue::NoticeQueue;
 use crate::notices::{ToControl, ToService};
@@ -112,6 +112,7 @@ pub(crate) struct ControlLoop {
     pub(super) spill_asks: HashMap<u64, u32>,
     /// Refused keys of tenants.
     pub(super) refusals: LateRefusals,
+    usage: UsageRounds,
     keys_ever: u64,
     stopping: bool,
 }
@@ -182,6 +183,7 @@ impl ControlLoop {
             asks: HashMap::new(),
             spill_asks: HashMap::new(),
             refusals: LateRefusals::default(),
+            usage: UsageRounds::default(),
             keys_ever: 0,
             stopping: false,
         };
@@ -243,6 +245,8 @@ impl ControlLoop {
         self.listen_again(now_ms);
         self.cut_off_unread(now_ms);
         self.refuse_tenants(now_ms);
+        let used = self.usage.tick(now_ms, &self.extents);
+        self.member.say_used_elsewhere(used);
         self.look_at_detached();
         if now_ms >= self.key_look_ms {
             self.key_look_ms = now_ms.saturating_add(KEY_LOOK_MS);

@@ -8,7 +8,7 @@ use hanare_home::{CommandExtent, CommandMemory, CopyEnd, Execution, StageBytes, 
 use hanare_memory::exec::{self, Exec, Stage};
 use hanare_memory::{Window, vector};
 use hanare_protocol::element::Element;
-use hanare_protocol::id::{Gid, Slot};
+use hanare_protocol::id::{ClientId, Gid, Slot};
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
@@ -20,6 +20,8 @@ use std::sync::Arc;
 /// The node's extents, for the commands of one link.
 pub(crate) struct CommandExtents {
     pub extents: Arc<Extents>,
+    /// The program; 0 for a node.
+    pub client: ClientId,
     pub from: CommandOrigin,
     /// The counts of the link's user.
     pub counts: Arc<Counts>,
@@ -50,6 +52,9 @@ impl CommandMemory for CommandExtents {
         let (opened, shape, writing) = self.extents.admit(command, shape)?;
         if command.op.element() == Some(Element::U128) {
             exec::check(command.op, "of a peer", &shape)?;
+        }
+        if self.client != ClientId(0) {
+            opened.held().usage().moved(self.client.node(), shape.len());
         }
         Ok((ReachedExtent { opened, writing }, shape))
     }

@@ -6,6 +6,7 @@ use crate::pages::SealedReply;
 use hanare_fabric::{Refusal, Sink};
 use hanare_home::{Buffers, Destination, LinkCommands};
 use hanare_memory::Window;
+use hanare_protocol::id::{ClientId, User};
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::wire::control::CommandOrigin;
 use hanare_protocol::wire::head::Head;
@@ -22,9 +23,9 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    pub fn new(extents: Arc<Extents>, from: CommandOrigin, uid: u32) -> Inbox {
-        let counts = extents.counts.of(uid);
-        let commands = LinkCommands::new(CommandExtents { extents, from, counts });
+    pub fn new(extents: Arc<Extents>, from: CommandOrigin, (client, user): (ClientId, User)) -> Inbox {
+        let counts = extents.counts.of(user.uid);
+        let commands = LinkCommands::new(CommandExtents { extents, client, from, counts });
         Inbox { commands, front: Vec::new(), lists: Vec::new(), stage: Vec::new() }
     }
 }
@@ -103,7 +104,7 @@ mod tests {
             ..LenderOptions::default()
         })
         .unwrap();
-        let mut inbox = Inbox::new(Arc::new(Extents::new(Arc::new(lender))), CommandOrigin::OtherHost, 0);
+        let mut inbox = Inbox::new(Arc::new(Extents::new(Arc::new(lender))), CommandOrigin::OtherHost, Default::default());
         let put = Command::new(Op::Put, 0, Slot(7), Grant([0; 16]), &Shape::contiguous(0, 1000));
         let head = Head { count: 1, body_len: COMMAND_LEN as u64 + 1000, ..Head::new(Kind::Commands, 5) };
         inbox.place(&head, 0).unwrap().write_from(&put.encode()).unwrap();

@@ -55,7 +55,7 @@ impl Session {
     pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, who: (ClientId, User), looks: bool) -> Session {
         // Programs of this host have no series: their link ends with them.
         let from = if looks { CommandOrigin::OtherHost } else { CommandOrigin::OwnHost };
-        Session { link, inbox: Inbox::new(extents, from, who.1.uid), replies: Replies::default(), who, looks, is_drained: false }
+        Session { link, inbox: Inbox::new(extents, from, who), replies: Replies::default(), who, looks, is_drained: false }
     }
 
     fn answers(&self) -> &NodeAnswers {

@@ -36,6 +36,8 @@ pub(super) enum MoveCause {
     Rebalance,
     /// The host of its node runs short of memory.
     Shortage,
+    /// The region follows its users.
+    Users,
 }
 
 /// A move.

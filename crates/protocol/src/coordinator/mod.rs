@@ -33,6 +33,7 @@ mod copy_count;
 mod create;
 mod drain;
 mod endings;
+mod following;
 mod holders;
 mod join;
 mod journal;
@@ -239,6 +240,7 @@ impl Coordinator {
             FromNode::Recalled { .. } => {}
             FromNode::Holder { extent, message } => self.on_holder(now_ms, node, extent, message),
             FromNode::Keeper { disk } => self.on_keeper(node, disk),
+            FromNode::UsedElsewhere(extents) => self.follow(now_ms, node, &extents),
         }
         self.settle(now_ms);
     }

@@ -1,10 +1,11 @@
 //! Rebalancing: extents move to nodes with more room, by the way of drains. A further copy is made, and then the old holder goes.
-//! Moves of `shortage` go the same way.
+//! Moves of `shortage` and `following` go the same way.
 //!
 //! Moves are in no journal. A coordinator that begins again finds extents with a copy too many, or as before, and makes them fit.
 
 use super::Coordinator;
 use super::balance::{self, Movable, Move, MoveCause, NodeFill, may_move};
+use super::following::Followers;
 use super::records::RegionRecord;
 use super::roster::Phase;
 use super::settings::{MOVE_COUNT, REMAKE_MS};
@@ -28,6 +29,8 @@ pub(super) struct ExtentMoves {
     failed: Vec<FailedMove>,
     /// Extents that did not leave nodes whose hosts run short of memory.
     pub resting: Resting,
+    /// Extents that could not follow their users.
+    pub followers: Followers,
     looks_at_ms: u64,
 }
 
@@ -120,9 +123,16 @@ impl Coordinator {
         for (next, why) in outcomes {
             self.moves.under_way.remove(&next.extent);
             gids.insert(next.extent.gid);
-            if next.cause == MoveCause::Shortage {
-                self.moves.resting.on_outcome(now_ms, &next, why);
-                continue;
+            match next.cause {
+                MoveCause::Rebalance => {}
+                MoveCause::Shortage => {
+                    self.moves.resting.on_outcome(now_ms, &next, why);
+                    continue;
+                }
+                MoveCause::Users => {
+                    self.moves.followers.on_outcome(now_ms, &next, why);
+                    continue;
+                }
             }
             let what = self.in_words(&next);
             self.moves.failed.extend(what.zip(why).map(|(what, why)| FailedMove { what, why }));

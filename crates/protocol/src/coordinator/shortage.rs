@@ -150,7 +150,7 @@ impl Coordinator {
     }
 
     /// Bytes that nodes will get by moves that have not begun.
-    fn promised_by_moves(&self) -> BTreeMap<NodeId, u64> {
+    pub(super) fn promised_by_moves(&self) -> BTreeMap<NodeId, u64> {
         let mut promised: BTreeMap<NodeId, u64> = BTreeMap::new();
         for next in self.moves.under_way.values().filter(|next| !self.copied.is_making(next.extent)) {
             let sum = promised.entry(next.to).or_default();

@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 mod changes;
 mod copies;
 mod endings;
+mod following;
 mod readying;
 mod rebalance;
 mod removals;

@@ -35,6 +35,7 @@ use crate::limits;
 use crate::lock::Recalled;
 use crate::table::{self, Row};
 use crate::versions::OLDEST;
+use crate::usage::UsedElsewhere;
 use crate::wire::control::{
     Answer, FromNode, Memory, NodeAddress, NodeStatus, Order, OwnStatus, ReportedExtent, Request, ToNode,
 };
@@ -466,6 +467,13 @@ impl Member {
         self.send(FromNode::Holder { extent, message });
     }
 
+    /// Tells the coordinator which extents other hosts use most, where it knows the message. Nothing is told where this node is no member.
+    pub fn say_used_elsewhere(&mut self, extents: Vec<UsedElsewhere>) {
+        if self.phase() == Phase::Member && !extents.is_empty() {
+            self.send(FromNode::UsedElsewhere(extents));
+        }
+    }
+
     /// Has a client's node asked about a lock that this node lent to the client, by way of the coordinator. It is asked in vain where it is
     /// no member, or this node is none: the driver repeats it.
     pub fn recall_lock(&mut self, client: ClientId, number: u64) {
@@ -726,7 +734,7 @@ impl Member {
     }
 
     fn send(&mut self, message: FromNode) {
-        if self.is_connected {
+        if self.is_connected && message.since() <= self.spoken {
             self.outputs.push_back(Output::Send(message));
         }
     }

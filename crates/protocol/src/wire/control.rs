@@ -17,6 +17,7 @@ use crate::page::Consistency;
 pub use crate::page::moves::PageRun;
 use crate::placement::{Layout, Placement};
 use crate::tenant::{KeyHash, TenantKey};
+use crate::usage::UsedElsewhere;
 use crate::versions::{OLDEST, Versions};
 use crate::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use crate::wire::greeting::Sealing;
@@ -823,6 +824,19 @@ pub enum FromNode {
         /// Its number of the taking that the lock was lent by.
         number: u64,
     },
+    /// Other hosts use these extents of the node most: at most [`USED_ELSEWHERE_COUNT_MAX`](crate::limits::USED_ELSEWHERE_COUNT_MAX). Not
+    /// repeated: a later round tells again. Since version 28.
+    UsedElsewhere(Vec<UsedElsewhere>),
+}
+
+impl FromNode {
+    /// The first version of the wire that has the message.
+    pub fn since(&self) -> u32 {
+        match self {
+            FromNode::UsedElsewhere(_) => 28,
+            _ => OLDEST,
+        }
+    }
 }
 
 /// The coordinator's message to a node.
