@@ -1,15 +1,9 @@
-//! Sizes and placements as people write them, and as the command prints them.
+//! Sizes as people write them, and as the command prints them.
 
 use clap::builder::TypedValueParser;
 use hanare_protocol::limits::COPY_COUNT_MAX;
-use hanare_protocol::placement::Placement;
 use hanare_protocol::size::Size;
 pub use hanare_protocol::size::{parse, parse_some};
-
-/// Reads a placement: `local`, `node=K`, `interleave=CHUNK` or `nodes=K,L-M:CHUNK` with the chunk written as any size.
-pub fn placement(text: &str) -> Result<Placement, String> {
-    text.parse().map_err(|error: hanare_protocol::Error| error.to_string())
-}
 
 /// Reads a number of nodes that hold each byte of a region.
 pub fn copies() -> impl TypedValueParser<Value = u8> {

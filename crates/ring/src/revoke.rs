@@ -317,12 +317,35 @@ mod tests {
     }
 
     #[test]
+    fn a_look_finds_the_regions_of_last_commands_since_the_look_before() {
+        let (_, node, program) = both();
+        let mut seen = SeenSlots::default();
+        let mut work = |slot: usize, region: u64| {
+            let at = program.enter(slot, region);
+            program.leave(at);
+        };
+        assert_eq!(node.worked(&mut seen), Worked::default());
+        work(3, HERE);
+        work(3, HERE + 1);
+        work(5, HERE);
+        assert_eq!(node.worked(&mut seen), Worked { regions: vec![HERE + 1, HERE], may_be_others: false });
+        assert_eq!(node.worked(&mut seen), Worked::default());
+        work(thread_slot::SHARED, HERE);
+        assert_eq!(node.worked(&mut seen), Worked { regions: vec![], may_be_others: true });
+        program.enter(2, HERE);
+        for _ in 0..2 {
+            assert_eq!(node.worked(&mut seen).regions, [HERE], "it is under way");
+        }
+    }
+
+    #[test]
     fn rubbish_in_the_words_is_read_and_written_without_harm() {
         let (memory, node, program) = both();
         for word in 0..REVOKE_LEN / WORD_LEN {
             crate::words::Words::store(&memory, word, u64::MAX);
         }
         node.revoke(HERE);
+        assert!(node.worked(&mut SeenSlots::default()).may_be_others);
         let mut entered = node.entered(HERE);
         assert_eq!(entered.0.len(), SLOT_COUNT);
         for slot in 0..SLOT_COUNT {

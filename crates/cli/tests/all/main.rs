@@ -13,7 +13,7 @@ mod pool;
 
 mod a_key_always;
 mod absence;
-mod any_node_leads_to_the_pool;
+mod any_keeper_leads_to_the_pool;
 mod bad_input_one_line;
 mod bytes_are_spread;
 mod chart;

@@ -1,6 +1,6 @@
 //! The link to the coordinator, where that is another node: connected in a thread, again and again.
 //!
-//! In a pool with keepers any of them may be the coordinator. A node that is not the coordinator names the one that is.
+//! In a pool with keepers any of them may be the coordinator. One that is not names the one that is.
 
 use crate::control_link::ControlLink;
 use crate::notice_queue::NoticeQueue;
@@ -30,7 +30,7 @@ pub(crate) struct CoordinatorLink {
     /// The coordinator's address, or those of all keepers.
     addresses: Vec<String>,
     has_keepers: bool,
-    /// True if a node that is not the coordinator has named another one.
+    /// True if a keeper that does not lead has named another one.
     was_sent_on: bool,
     /// The one to go to.
     address: String,
@@ -157,7 +157,7 @@ impl CoordinatorLink {
         }
     }
 
-    /// The next try goes there. A node of the pool says so, which may know a later list. A moment passes, because it may not know yet that
+    /// The next try goes there. A keeper says so, which may know a later list. A moment passes, because it may not know yet that
     /// another died.
     pub fn go_to(&mut self, now_ms: u64, address: &str) {
         if address.len() <= KEEPER_ADDRESS_LEN_MAX {

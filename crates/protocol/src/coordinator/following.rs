@@ -56,13 +56,7 @@ impl Coordinator {
     }
 
     /// The move of an extent to its users, if its region follows them and nothing is in the way.
-    fn move_to_users(
-        &self,
-        now_ms: u64,
-        home: NodeId,
-        used: &UsedElsewhere,
-        members: &BTreeSet<NodeId>,
-    ) -> Option<Move> {
+    fn move_to_users(&self, now_ms: u64, home: NodeId, used: &UsedElsewhere, members: &BTreeSet<NodeId>) -> Option<Move> {
         let region = self.ledger.regions.get(&used.gid).filter(|region| usage::follows_users(&region.attributes))?;
         let is_it = |extent: &crate::placement::Extent| (extent.node, extent.slot) == (home, used.slot);
         let index = region.layout.extents().position(is_it)?;

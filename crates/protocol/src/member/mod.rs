@@ -34,8 +34,8 @@ use crate::id::{Asker, ClientId, Epoch, Gid, Incarnation, JobRank, NodeId, Slot}
 use crate::limits;
 use crate::lock::Recalled;
 use crate::table::{self, Row};
-use crate::versions::OLDEST;
 use crate::usage::UsedElsewhere;
+use crate::versions::OLDEST;
 use crate::wire::control::{
     Answer, FromNode, Memory, NodeAddress, NodeStatus, Order, OwnStatus, ReportedExtent, Request, ToNode,
 };

@@ -10,7 +10,7 @@ use hanare_protocol::wire::control::ToNode;
 use hanare_protocol::{Error, Result};
 use rustix::event::epoll::{self, EventData, EventFlags};
 
-/// Time in which a node that starts finds a coordinator, while nodes of its pool answer.
+/// Time in which a node that starts finds a coordinator, while keepers of its pool answer.
 const LEADER_MS: u64 = 3 * ANSWER_MS;
 
 impl ControlLoop {
@@ -94,14 +94,15 @@ impl ControlLoop {
         }
     }
 
-    /// The node at the other end is not the coordinator. It names the one that is, if it knows.
+    /// The keeper at the other end does not lead.
     pub(in crate::control) fn go_elsewhere(&mut self, leader: Option<&str>) {
-        self.lose_home("another node leads");
+        self.lose_home("another keeper leads");
         let now_ms = self.now_ms();
         if self.ready.is_some() && now_ms > LEADER_MS && !self.is_keeper() {
             let addresses = self.home.as_ref().map_or_else(String::new, CoordinatorLink::addresses);
-            let leads = leader.map_or_else(|| "none of them leads".to_owned(), |leader| format!("{leader} is to lead, and does not"));
-            let reason = format!("{addresses}: nodes of the pool answer, but {leads}; see whether a majority of the keepers runs");
+            let leads =
+                leader.map_or_else(|| "none of them leads".to_owned(), |leader| format!("{leader} is to lead, and does not"));
+            let reason = format!("{addresses}: keepers answer, but {leads}; see whether a majority of the keepers runs");
             return self.fail_start(Error::NoCoordinator { reason });
         }
         if let (Some(home), Some(leader)) = (&mut self.home, leader) {
