@@ -16,7 +16,7 @@ use crate::queue::layout::{LINE_LEN, QueueForm};
 use crate::versions::{NEWEST, Versions};
 use crate::wire::command::{COMMAND_LEN, Command};
 use crate::wire::control::{self, Answer, FromNode, Request, ToNode};
-use crate::wire::copies::{CopyFrame, ToCopy};
+use crate::wire::copies::{CopyFrame, RangeFrame, ToCopy};
 use crate::wire::exchange::{Query, Reply};
 use crate::wire::greeting::{HELLO_LEN, Hello};
 use crate::wire::head::{HEAD_LEN, Head};
@@ -120,6 +120,11 @@ pub fn control(bytes: &[u8]) {
     {
         assert!(entry.len_bytes() <= STAGE_LEN as u64);
     }
+    let range = match control::decode(bytes) {
+        Ok(CopyFrame::ToCopy(extent, ToCopy::Range { term, range, bytes })) => Some((extent, term, range, bytes)),
+        _ => None,
+    };
+    assert_eq!(RangeFrame::read(bytes).map(|frame| (frame.extent, frame.term, frame.range, frame.bytes.to_vec())), range);
     if let Ok((frame, page)) = page::decode_frame(bytes) {
         assert_eq!(page::decode_frame(&page::encode_frame(&frame, Some(page))), Ok((frame, page)));
     }

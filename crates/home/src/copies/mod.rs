@@ -35,8 +35,9 @@ use hanare_protocol::heap::Heap;
 use hanare_protocol::id::{Gid, NodeId, Slot};
 use hanare_protocol::limits::LEASE_MS;
 use hanare_protocol::page::dialing::Dialed;
+use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::control::{NodeAddress, decode, encode};
-use hanare_protocol::wire::copies::{CopiedExtent, CopyFrame, ExtentWrite, FromCopy, FromHolder, ToCopy, ToHolder};
+use hanare_protocol::wire::copies::{CopiedExtent, CopyFrame, ExtentWrite, FromCopy, FromHolder, RangeFrame, ToCopy, ToHolder};
 use pace::Pace;
 use part::CopiedPart;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -254,21 +255,26 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
     }
 
     fn on_frame(&mut self, now: Duration, place: u64, bytes: &[u8]) {
-        let outcome = match decode::<CopyFrame>(bytes) {
-            Ok(CopyFrame::ToCopy(extent, message)) => self.on_copy_message(now, place, extent, message),
-            Ok(CopyFrame::FromCopy(extent, message)) => {
-                if let Some(node) = self.wires.dialed_node(place) {
-                    self.with_part(now, extent, |part, _| part.on_from_copy(now, node, message));
-                }
-                Ok(())
-            }
-            Err(malformed) => Err(malformed),
-        };
+        let range =
+            RangeFrame::read(bytes).map(|frame| self.on_copy_message(now, place, frame.extent, |part| part.on_range(&frame)));
+        let outcome = range.unwrap_or_else(|| self.on_other_frame(now, place, bytes));
         if let Err(malformed) = outcome {
             tracing::warn!("a connection about copies was closed: {}", malformed.0);
             self.outputs.push_back(WireOutput::Close { place }.into());
             let dial = self.wires.gone(place, now);
             self.outputs.extend(dial.map(|(node, address)| WireOutput::Dial { node, address }.into()));
+        }
+    }
+
+    fn on_other_frame(&mut self, now: Duration, place: u64, bytes: &[u8]) -> Result<(), Malformed> {
+        match decode::<CopyFrame>(bytes)? {
+            CopyFrame::ToCopy(extent, message) => self.on_copy_message(now, place, extent, |part| part.on_to_copy(message)),
+            CopyFrame::FromCopy(extent, message) => {
+                if let Some(node) = self.wires.dialed_node(place) {
+                    self.with_part(now, extent, |part, _| part.on_from_copy(now, node, message));
+                }
+                Ok(())
+            }
         }
     }
 
@@ -278,14 +284,14 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         now: Duration,
         place: u64,
         extent: CopiedExtent,
-        message: ToCopy,
-    ) -> Result<(), hanare_protocol::wire::Malformed> {
+        take: impl FnOnce(&mut CopiedPart<E, A>) -> Result<Replies, Malformed>,
+    ) -> Result<(), Malformed> {
         if self.wires.caller(place).is_none() {
-            return Err(hanare_protocol::wire::Malformed("a write by a node that is no caller"));
+            return Err(Malformed("a write by a node that is no caller"));
         }
         // An extent that is freed meanwhile, or not made yet, takes nothing: its home hears nothing of it.
         let Some(part) = self.parts.get_mut(&extent) else { return Ok(()) };
-        let replies = part.on_to_copy(message)?;
+        let replies = take(part)?;
         for reply in replies {
             let bytes = encode(&CopyFrame::FromCopy(extent, reply));
             self.outputs.push_back(WireOutput::Send { place, bytes }.into());

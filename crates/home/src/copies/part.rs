@@ -282,19 +282,8 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
 
     /// A home's message. **Errors**: one that no home sends.
     pub fn on_to_copy(&mut self, message: ToCopy) -> Result<Replies, Malformed> {
-        let term = term_of(&message);
-        if let Some(home) = &self.home {
-            if term <= home.term() {
-                let is_older = term < home.term();
-                return Ok(if is_older { vec![FromCopy::Stale { term: home.term() }] } else { Vec::new() });
-            }
-            // Only a home of a later term makes this one a copy again.
-            if !matches!(message, ToCopy::Make { .. }) {
-                return Ok(Vec::new());
-            }
-        }
-        if self.broken != Broken::No && !matches!(message, ToCopy::Make { .. }) {
-            return Ok(Vec::new());
+        if let Some(replies) = self.turn_away(term_of(&message), matches!(message, ToCopy::Make { .. })) {
+            return Ok(replies);
         }
         let outputs = match message {
             ToCopy::Write { term, position, stable, entry } => {
@@ -328,6 +317,16 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
             }
         };
         Ok(self.carry_out(outputs))
+    }
+
+    /// The replies to a message that this part does not take. Only a home of a later term makes a home or a broken part a copy again.
+    fn turn_away(&self, term: Term, makes: bool) -> Option<Replies> {
+        match &self.home {
+            Some(home) if term < home.term() => Some(vec![FromCopy::Stale { term: home.term() }]),
+            Some(home) if term == home.term() || !makes => Some(Vec::new()),
+            _ if self.broken != Broken::No && !makes => Some(Vec::new()),
+            _ => None,
+        }
     }
 
     /// Does what the copy's rules order.
@@ -390,14 +389,16 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                     let (done, heap, ports) = (self.done.clone(), self.heap.clone(), self.extent.ports());
                     (to, ToCopy::Made { term, done, heap, ports })
                 }
-                HomeOutput::Range { to, term, range } => match self.read_range(range) {
-                    Ok(bytes) => (to, ToCopy::Range { term, range, bytes }),
-                    Err(error) => {
-                        tracing::error!("a copy is not made, because bytes could not be read: {error}");
-                        self.on_silent(to);
-                        continue;
+                HomeOutput::Range { to, term, range } => {
+                    match self.frame_of(extent, term, range) {
+                        Ok(frame) => wires.send(to, || frame, outputs),
+                        Err(error) => {
+                            tracing::error!("a copy is not made, because bytes could not be read: {error}");
+                            self.on_silent(to);
+                        }
                     }
-                },
+                    continue;
+                }
                 HomeOutput::Apply { position, entry } => {
                     self.apply(position, &entry, outputs);
                     continue;

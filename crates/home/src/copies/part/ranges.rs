@@ -9,7 +9,7 @@ use hanare_protocol::copies::{PeerState, Term};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{MAKING_LACK_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::Malformed;
-use hanare_protocol::wire::copies::{CopiedExtent, ExtentWrite, FromCopy};
+use hanare_protocol::wire::copies::{CopiedExtent, ExtentWrite, FromCopy, RangeFrame};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -36,6 +36,14 @@ impl Heard {
 const RANGES_AT_ONCE: usize = 4;
 
 impl<E: Bytes, A: Copy> CopiedPart<E, A> {
+    /// A frame with a range comes. **Errors**: one that no home sends.
+    pub fn on_range(&mut self, frame: &RangeFrame<'_>) -> Result<Replies, Malformed> {
+        match self.turn_away(frame.term, false) {
+            Some(replies) => Ok(replies),
+            None => self.take_range(frame.term, frame.range, frame.bytes),
+        }
+    }
+
     /// A range comes to a copy that is made. **Errors**: one that no home sends.
     pub(super) fn take_range(&mut self, term: Term, range: u64, bytes: &[u8]) -> Result<Replies, Malformed> {
         let offset = range.checked_mul(STAGE_LEN as u64).ok_or(Malformed("a range beyond 64 bits"))?;
@@ -112,12 +120,10 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         home.hold_back(is_held_back);
     }
 
-    /// The bytes of a range.
-    pub(super) fn read_range(&self, range: u64) -> Result<Vec<u8>> {
+    /// The frame with the bytes of a range.
+    pub(super) fn frame_of(&self, extent: CopiedExtent, term: Term, range: u64) -> Result<Vec<u8>> {
         let offset = range.saturating_mul(STAGE_LEN as u64);
         let len = self.extent.len_bytes().saturating_sub(offset).min(STAGE_LEN as u64);
-        let mut bytes = vec![0; len as usize];
-        self.extent.read(offset, &mut bytes)?;
-        Ok(bytes)
+        RangeFrame::write((extent, term, range), len as usize, |into| self.extent.read(offset, into))
     }
 }
