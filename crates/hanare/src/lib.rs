@@ -31,8 +31,8 @@ mod trace;
 pub use client::{
     Batch, Body, CacheLine, Command, Completion, CopyDifference, CreateOptions, Explicit, Group, Heap, LaneStat, LastingBody,
     LocalMapping, LockGuard, Mailbox, MailboxOptions, MapAddress, MapOptions, Message, Modify, Number, PageCache, PageCounts,
-    Part, Place, Pool, PushedPage, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, ReceiveId, Region, RegionLock,
-    ScrubReport, SendId, SharedMapping, Signal, Trust, Unread, WritePort,
+    Part, PlacementWish, Pool, PushedPage, Queue, QueueEvent, QueueSet, QueueStat, Queues, ReadPort, ReceiveId, Region,
+    RegionLock, ScrubReport, SendId, SharedMapping, Signal, Trust, Unread, WritePort,
 };
 #[doc(inline)]
 pub use hanare_fabric::Traffic;

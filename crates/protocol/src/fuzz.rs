@@ -16,13 +16,14 @@ use crate::queue::layout::{LINE_LEN, QueueForm};
 use crate::versions::{NEWEST, Versions};
 use crate::wire::command::{COMMAND_LEN, Command};
 use crate::wire::control::{self, Answer, FromNode, Request, ToNode};
-use crate::wire::copies::{CopyFrame, RangeFrame, ToCopy};
+use crate::wire::copies::{CopyFrame, ToCopy};
 use crate::wire::exchange::{Query, Reply};
 use crate::wire::greeting::{HELLO_LEN, Hello};
 use crate::wire::head::{HEAD_LEN, Head};
 use crate::wire::main_memory::Call;
 use crate::wire::page::{self, GRANTED_LEN, Granted, PAGE_REQUEST_LEN, PageRequest, Settled};
 use crate::wire::queue::{self, APPEND_FRONT_LEN, AppendFront};
+use crate::wire::range_frame::RangeFrame;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 

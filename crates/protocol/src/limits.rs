@@ -28,9 +28,6 @@ pub const NODE_COUNT_MAX: usize = 1024;
 /// Most regions that a pool's status names because they cannot leave nodes whose hosts run short of memory: some 100 KiB with their reasons.
 pub const SHORTAGE_REGION_COUNT_MAX: usize = 64;
 
-/// Most extents of a node of which one message says that other hosts use them most.
-pub const USED_ELSEWHERE_COUNT_MAX: usize = 256;
-
 /// Most nodes that one placement names: its text fits in the 192 bytes that C programs get. More are `interleave`, over all.
 pub const PLACEMENT_NODE_COUNT_MAX: usize = 32;
 

@@ -1,4 +1,4 @@
-//! Which host uses an extent most, so that a region that wants it is moved there.
+//! The host that uses an extent most: a region that follows its users is moved there.
 //!
 //! A region follows its users if its attribute [`FOLLOWS`] is [`USERS`]. Each home counts the bytes that commands move, by the host of their
 //! program. In each round it tells the coordinator of extents that another host uses most. The coordinator moves those of regions that follow.
@@ -25,14 +25,14 @@ pub const USERS: &[u8] = b"users";
 /// Time between two rounds.
 pub const ROUND_MS: u64 = 10_000;
 
-/// Each round takes one of so many parts away from a count.
+/// A round takes a twelfth away from each count.
 const PARTS: u64 = 12;
 
 /// Rounds without direct access after which an extent may leave.
 const QUIET_ROUNDS: u32 = 3;
 
-/// Most hosts of one extent that are counted. Further ones replace the one that moved least.
-const HOST_COUNT_MAX: usize = 8;
+/// Number of hosts that are counted for one extent. A further one replaces the one that moved least.
+const HOSTS: usize = 8;
 
 /// True if a region follows its users.
 pub fn follows_users(attributes: &Attributes) -> bool {
@@ -59,11 +59,11 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// A command of a program of that host moved so many bytes.
+    /// A program of that host moved `len` bytes by a command.
     ///
     /// **Cost**: a search among eight.
     pub fn moved(&mut self, by: NodeId, len: u64) {
-        if self.moved.len() >= HOST_COUNT_MAX && !self.moved.contains_key(&by) {
+        if self.moved.len() >= HOSTS && !self.moved.contains_key(&by) {
             let least = self.moved.iter().min_by_key(|(_, moved)| **moved).map(|(node, _)| *node);
             least.and_then(|node| self.moved.remove(&node));
         }
@@ -127,7 +127,9 @@ mod tests {
         let mut usage = used(&[(THERE, 2 * LEN)]);
         let rounds = (0..100).take_while(|_| usage.round(HERE, LEN, false).is_some()).count();
         assert!((6..12).contains(&rounds), "half is left after {rounds} rounds");
-        (0..200).for_each(|_| drop(usage.round(HERE, LEN, false)));
+        for _ in 0..200 {
+            usage.round(HERE, LEN, false);
+        }
         assert_eq!(usage, Usage::default());
     }
 

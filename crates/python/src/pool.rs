@@ -8,7 +8,7 @@ use crate::shapes::ShapeTuple;
 use crate::sync::{self, Asked, Group};
 use crate::waiting::Pending;
 use hanare::tenant_file::TenantFile;
-use hanare::{Changes, CreateOptions, Dim, Element, Error, Place, Range, Rights, Shape, Subarray, Summary, Trust};
+use hanare::{Changes, CreateOptions, Dim, Element, Error, PlacementWish, Range, Rights, Shape, Subarray, Summary, Trust};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
@@ -104,7 +104,7 @@ impl Pool {
         attributes: BTreeMap<String, Vec<u8>>,
         copies: Option<u8>,
     ) -> PyResult<Region> {
-        let place: Place = place.parse().map_err(raise)?;
+        let place: PlacementWish = place.parse().map_err(raise)?;
         let options = CreateOptions {
             copies: copies.unwrap_or_default(),
             mode,

@@ -320,7 +320,7 @@ mod tests {
     fn a_look_finds_the_regions_of_last_commands_since_the_look_before() {
         let (_, node, program) = both();
         let mut seen = SeenSlots::default();
-        let mut work = |slot: usize, region: u64| {
+        let work = |slot: usize, region: u64| {
             let at = program.enter(slot, region);
             program.leave(at);
         };

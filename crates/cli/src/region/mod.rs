@@ -7,7 +7,7 @@ pub mod npy;
 use crate::{backing, look, print, size};
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
-use hanare::{Array, Changes, CreateOptions, PageRun, Place, Pool, RegionStat, User};
+use hanare::{Array, Changes, CreateOptions, PageRun, PlacementWish, Pool, RegionStat, User};
 use hanare_protocol::limits::{COPY_COUNT_MAX, PAGE_RUN_COUNT_MAX};
 
 pub use copy::{CopyOptions, load, save};
@@ -113,7 +113,7 @@ pub struct CreateArguments {
 pub struct PlacementArguments {
     /// Where its bytes go: local, node=K, interleave=CHUNK over all nodes, nodes=K,L-M:CHUNK over those, or near: to the host that uses them most.
     #[arg(long, value_name = "PLACE", default_value = "local", value_parser = place)]
-    pub place: Place,
+    pub place: PlacementWish,
     /// Nodes that hold each of its bytes, 1 to 3: from 2 on no answered write is lost with a node.
     #[arg(long, value_name = "N", default_value = "1", value_parser = size::copies())]
     pub copies: u8,
@@ -129,7 +129,7 @@ impl PlacementArguments {
     }
 }
 
-fn place(text: &str) -> Result<Place, String> {
+fn place(text: &str) -> Result<PlacementWish, String> {
     text.parse().map_err(|error: hanare::Error| error.to_string())
 }
 

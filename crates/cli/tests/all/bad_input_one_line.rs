@@ -58,7 +58,7 @@ fn wrong_usage() {
         &["node"],
         &["region", "create", "a", "lots"],
         &["region", "create", "a", "0"],
-        &["region", "create", "a", "1", "--place", "near"],
+        &["region", "create", "a", "1", "--place", "nearby"],
         &["region", "create", "a", "1", "--mode", "rw"],
         &["completions", "cmd.exe"],
     ] {

@@ -104,7 +104,11 @@ mod tests {
             ..LenderOptions::default()
         })
         .unwrap();
-        let mut inbox = Inbox::new(Arc::new(Extents::new(Arc::new(lender))), CommandOrigin::OtherHost, Default::default());
+        let mut inbox = Inbox::new(
+            Arc::new(Extents::new(Arc::new(lender))),
+            CommandOrigin::OtherHost,
+            (ClientId(0), User { uid: 0, gid: 0 }),
+        );
         let put = Command::new(Op::Put, 0, Slot(7), Grant([0; 16]), &Shape::contiguous(0, 1000));
         let head = Head { count: 1, body_len: COMMAND_LEN as u64 + 1000, ..Head::new(Kind::Commands, 5) };
         inbox.place(&head, 0).unwrap().write_from(&put.encode()).unwrap();

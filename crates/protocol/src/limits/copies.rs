@@ -52,3 +52,6 @@ pub const COPY_RATE_MIN: u64 = 1 << 20;
 
 /// Most writes of one link to copies that are under way.
 pub const AHEAD_COUNT_MAX: usize = 64;
+
+/// Most extents that one message names because other hosts use them most.
+pub const USED_ELSEWHERE_COUNT_MAX: usize = 256;

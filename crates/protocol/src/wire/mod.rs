@@ -20,6 +20,7 @@ pub mod look;
 pub mod main_memory;
 pub mod page;
 pub mod queue;
+pub mod range_frame;
 pub mod rebalance;
 pub mod sync;
 pub mod tenant;

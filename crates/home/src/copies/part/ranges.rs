@@ -9,7 +9,8 @@ use hanare_protocol::copies::{PeerState, Term};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{MAKING_LACK_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::Malformed;
-use hanare_protocol::wire::copies::{CopiedExtent, ExtentWrite, FromCopy, RangeFrame};
+use hanare_protocol::wire::copies::{CopiedExtent, ExtentWrite, FromCopy};
+use hanare_protocol::wire::range_frame::RangeFrame;
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -4,6 +4,7 @@ use super::copies::{any, drain};
 use super::rebalance::serve;
 use super::*;
 use crate::limits::USED_ELSEWHERE_COUNT_MAX;
+use crate::placement::Extent;
 use crate::usage::{FOLLOWS, ROUND_MS, USERS, UsedElsewhere};
 
 /// A region's length: the test's nodes lend 1 MiB.
