@@ -38,7 +38,7 @@ fn frames(bytes: &[u8]) {
 /// A timeline: the times of a thread add up to no more than its life.
 fn timelines(bytes: &[u8]) {
     let mut timeline = Timeline::default();
-    if timeline.take_all(bytes).is_ok() {
+    if timeline.take_all(bytes, |_| {}).is_ok() {
         let value = timeline.report().value();
         for rank in value["ranks"].as_array().expect("a list") {
             assert!(rank["seconds"].as_f64().is_none_or(|seconds| seconds >= 0.0));

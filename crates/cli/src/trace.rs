@@ -8,11 +8,14 @@ use crate::print::{self, Column};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use hanare_protocol::limits::WHAT_IF_RECORDING_LEN_MAX;
-use serde::Deserialize;
+use otlp::Spans;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -38,14 +41,11 @@ pub fn run(options: &Options) -> Result<()> {
     if let Some(out) = &options.out {
         join(&options.files, out)?;
     }
-    if let Some(out) = &options.otlp {
-        otlp::write(&options.files, out)?;
+    let mut spans = options.otlp.as_ref().map(|_| Spans::default());
+    let report = read(&options.files, spans.as_mut())?.report();
+    if let (Some(spans), Some(out)) = (spans, &options.otlp) {
+        spans.write(out)?;
     }
-    let mut timeline = Timeline::default();
-    for file in &options.files {
-        timeline.read(file)?;
-    }
-    let report = timeline.report();
     if options.json {
         return print::json(&report.value());
     }
@@ -138,7 +138,7 @@ impl Spent {
 
 /// An event, as far as it is looked at.
 #[derive(Deserialize)]
-struct Traced {
+pub struct Traced {
     name: String,
     #[serde(default)]
     cat: String,
@@ -169,12 +169,43 @@ impl Traced {
     }
 }
 
-/// A timeline's file, which is not too long to be read whole.
+/// Reads timelines, each once. `spans` gets each event, too. No more than one event is in memory beside what the two keep of them.
+///
+/// **Errors**: where a file is no timeline, or too long.
+fn read(files: &[PathBuf], mut spans: Option<&mut Spans>) -> Result<Timeline> {
+    let mut timeline = Timeline::default();
+    let mut take = |file: &Path| {
+        timeline.take_all(open(file)?, |event| spans.iter_mut().for_each(|spans| spans.take(event)))?;
+        spans.iter_mut().try_for_each(|spans| spans.end_file(file))
+    };
+    files.iter().try_for_each(|file| take(file).with_context(|| file.display().to_string()))?;
+    Ok(timeline)
+}
+
+/// A timeline's file, which is not too long to be read.
 fn open(file: &Path) -> Result<BufReader<File>> {
     let open = File::open(file)?;
     let len = open.metadata()?.len();
     ensure!(len <= WHAT_IF_RECORDING_LEN_MAX, "{len} bytes are more than {WHAT_IF_RECORDING_LEN_MAX}");
     Ok(BufReader::new(open))
+}
+
+/// Takes the events of a list one after another.
+struct Events<F>(F);
+
+impl<'de, F: FnMut(Traced)> Visitor<'de> for Events<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of events")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut events: A) -> Result<(), A::Error> {
+        while let Some(event) = events.next_element()? {
+            (self.0)(event);
+        }
+        Ok(())
+    }
 }
 
 /// A time in which a thread did something, in microseconds.
@@ -227,15 +258,14 @@ impl Spread {
 }
 
 impl Timeline {
-    fn read(&mut self, file: &Path) -> Result<()> {
-        open(file).and_then(|events| self.take_all(events)).with_context(|| file.display().to_string())
-    }
-
-    /// Takes the events of a file.
-    pub fn take_all(&mut self, from: impl std::io::Read) -> Result<()> {
-        let events: Vec<Traced> = serde_json::from_reader(from)?;
-        events.into_iter().for_each(|event| self.take(event));
-        Ok(())
+    /// Takes the events of a file. `also` sees each before. What came before an error is taken.
+    pub fn take_all(&mut self, from: impl Read, mut also: impl FnMut(&Traced)) -> Result<()> {
+        let mut from = serde_json::Deserializer::from_reader(from);
+        from.deserialize_seq(Events(|event| {
+            also(&event);
+            self.take(event);
+        }))?;
+        Ok(from.end()?)
     }
 
     fn take(&mut self, event: Traced) {

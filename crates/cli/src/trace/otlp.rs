@@ -3,13 +3,13 @@
 //! Each process is a resource. A slice is a span in the slice around it, a request to a node the span of a client. All files together are
 //! one trace. Its number comes from what is in them, so the same timelines are the same trace each time.
 
-use super::{Id, Traced, open, write_whole};
-use anyhow::{Context, Result};
+use super::{Id, Traced, write_whole};
+use anyhow::Result;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Kinds of spans, as OTLP numbers them.
 const INTERNAL: u8 = 1;
@@ -48,37 +48,50 @@ struct TracedProcess {
     requests: BTreeMap<String, usize>,
 }
 
-/// Writes timelines as one trace.
-///
-/// **Errors**: where a file is no timeline; nothing is left at `out` then.
-pub fn write(files: &[PathBuf], out: &Path) -> Result<()> {
-    let mut processes: BTreeMap<u64, TracedProcess> = BTreeMap::new();
-    let (mut trace, mut count) = (DefaultHasher::new(), 0);
-    for file in files {
+/// The spans of all files, as far as they were read. All stay in memory to the end: the number of the trace, which each of them names, comes
+/// from the last event, too.
+#[derive(Default)]
+pub struct Spans {
+    processes: BTreeMap<u64, TracedProcess>,
+    /// Processes of the file that is read.
+    in_file: BTreeSet<u64>,
+    trace: DefaultHasher,
+    /// Number of spans.
+    count: u64,
+}
+
+impl Spans {
+    /// Takes an event of a file.
+    pub fn take(&mut self, event: &Traced) {
+        (event.pid, event.name.as_str(), event.ts.to_bits()).hash(&mut self.trace);
+        self.in_file.insert(event.pid);
+        self.processes.entry(event.pid).or_default().take(event, &mut self.count);
+    }
+
+    /// A file has ended. Its processes that told no day have the one by which it was written.
+    pub fn end_file(&mut self, file: &Path) -> Result<()> {
         let written = std::fs::metadata(file)?.modified()?.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let mut pids = Vec::new();
-        let events: Result<Vec<Traced>> = open(file).and_then(|events| Ok(serde_json::from_reader(events)?));
-        for event in events.with_context(|| file.display().to_string())? {
-            (event.pid, event.name.as_str(), event.ts.to_bits()).hash(&mut trace);
-            pids.push(event.pid);
-            processes.entry(event.pid).or_default().take(event, &mut count);
-        }
-        for pid in pids {
-            let process = processes.entry(pid).or_default();
+        for pid in std::mem::take(&mut self.in_file) {
+            let process = self.processes.entry(pid).or_default();
             process.day_s.get_or_insert_with(|| day_of(written.as_secs(), process.last_us));
         }
+        Ok(())
     }
-    let halves = [0u64, 1].map(|half| {
-        let mut of_half = trace.clone();
-        half.hash(&mut of_half);
-        of_half.finish()
-    });
-    let trace = format!("{:016x}{:016x}", halves[0].max(1), halves[1]);
-    let resources: Vec<Value> = processes.into_iter().map(|(pid, process)| process.resource(pid, &trace)).collect();
-    write_whole(out, |file| {
-        serde_json::to_writer(&mut *file, &json!({ "resourceSpans": resources }))?;
-        Ok(writeln!(file)?)
-    })
+
+    /// Writes them as one trace. **Errors**: nothing is left at `out` then.
+    pub fn write(self, out: &Path) -> Result<()> {
+        let halves = [0u64, 1].map(|half| {
+            let mut of_half = self.trace.clone();
+            half.hash(&mut of_half);
+            of_half.finish()
+        });
+        let trace = format!("{:016x}{:016x}", halves[0].max(1), halves[1]);
+        let resources: Vec<Value> = self.processes.into_iter().map(|(pid, process)| process.resource(pid, &trace)).collect();
+        write_whole(out, |file| {
+            serde_json::to_writer(&mut *file, &json!({ "resourceSpans": resources }))?;
+            Ok(writeln!(file)?)
+        })
+    }
 }
 
 /// Begin of the day that a timeline tells, in seconds since 1970. A file may say anything.
@@ -95,7 +108,7 @@ fn day_of(written_s: u64, last_us: f64) -> u64 {
 }
 
 impl TracedProcess {
-    fn take(&mut self, event: Traced, count: &mut u64) {
+    fn take(&mut self, event: &Traced, count: &mut u64) {
         if event.ph == "M" {
             match event.name.as_str() {
                 "process_name" => event.args["name"].as_str().unwrap_or_default().clone_into(&mut self.name),
@@ -110,22 +123,22 @@ impl TracedProcess {
         self.last_us = self.last_us.max(event.ts + event.dur);
         let place = self.spans.len();
         match (event.ph.as_str(), &event.id2) {
-            ("X", _) => self.add(&event, INTERNAL, count),
+            ("X", _) => self.add(event, INTERNAL, count),
             ("B", _) => {
-                self.add(&event, INTERNAL, count);
+                self.add(event, INTERNAL, count);
                 self.open.entry(event.tid).or_default().push(place);
             }
             ("b", Some(Id { local })) => {
                 self.requests.insert(local.clone(), place);
-                self.add(&event, CLIENT, count);
+                self.add(event, CLIENT, count);
             }
             ("E", _) => {
                 let ended = self.open.get_mut(&event.tid).and_then(Vec::pop);
-                self.end(ended, &event);
+                self.end(ended, event);
             }
             ("e", Some(Id { local })) => {
                 let ended = self.requests.remove(local);
-                self.end(ended, &event);
+                self.end(ended, event);
             }
             _ => {}
         }
@@ -239,9 +252,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("in"), folder.path().join("out"));
         std::fs::write(&from, serde_json::to_string(events).unwrap()).unwrap();
-        write(std::slice::from_ref(&from), &to).unwrap();
+        let write = || {
+            let mut spans = Spans::default();
+            super::super::read(std::slice::from_ref(&from), Some(&mut spans)).unwrap();
+            spans.write(&to).unwrap();
+        };
+        write();
         let first = std::fs::read_to_string(&to).unwrap();
-        write(&[from], &to).unwrap();
+        write();
         assert_eq!(first, std::fs::read_to_string(&to).unwrap(), "the same timeline is the same trace");
         assert!(first.ends_with("}\n") && first.lines().count() == 1);
         let told: Value = serde_json::from_str(&first).unwrap();

@@ -9,6 +9,7 @@ use hanare_memory::Window;
 use hanare_protocol::id::{ClientId, User};
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::wire::control::CommandOrigin;
+use hanare_protocol::wire::face::ProgramFace;
 use hanare_protocol::wire::head::Head;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
@@ -23,9 +24,11 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
+    /// An inbox for a link of that program, or of a node. Its commands count for no face until the program tells one.
     pub fn new(extents: Arc<Extents>, from: CommandOrigin, (client, user): (ClientId, User)) -> Inbox {
-        let counts = extents.counts.of(user.uid);
-        let commands = LinkCommands::new(CommandExtents { extents, client, from, counts });
+        let faces = extents.counts.of(user.uid);
+        let counts = faces.of(if client == ClientId(0) { ProgramFace::Node } else { ProgramFace::Unknown });
+        let commands = LinkCommands::new(CommandExtents { extents, client, from, faces, counts });
         Inbox { commands, front: Vec::new(), lists: Vec::new(), stage: Vec::new() }
     }
 }
@@ -104,11 +107,8 @@ mod tests {
             ..LenderOptions::default()
         })
         .unwrap();
-        let mut inbox = Inbox::new(
-            Arc::new(Extents::new(Arc::new(lender))),
-            CommandOrigin::OtherHost,
-            (ClientId(0), User { uid: 0, gid: 0 }),
-        );
+        let extents = Arc::new(Extents::new(Arc::new(lender)));
+        let mut inbox = Inbox::new(extents, CommandOrigin::OtherHost, (ClientId(0), User { uid: 0, gid: 0 }));
         let put = Command::new(Op::Put, 0, Slot(7), Grant([0; 16]), &Shape::contiguous(0, 1000));
         let head = Head { count: 1, body_len: COMMAND_LEN as u64 + 1000, ..Head::new(Kind::Commands, 5) };
         inbox.place(&head, 0).unwrap().write_from(&put.encode()).unwrap();
