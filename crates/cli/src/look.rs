@@ -8,9 +8,9 @@ pub fn at_nodes(pool: &Pool, nodes: &[NodeStatus], regions: &[&Region], cells: u
     ask_all(nodes, |node| pool.look(node, regions, cells).ok())
 }
 
-/// Counts by face of all nodes, in their order; nothing also where one is of an earlier version.
-pub fn faces_at_nodes(pool: &Pool, nodes: &[NodeStatus]) -> Vec<Option<FaceCounts>> {
-    ask_all(nodes, |node| pool.face_counts(node).ok().flatten())
+/// Counts by face of all nodes, in their order, as for [`at_nodes`]. A node of an earlier version replies that it does not tell.
+pub fn faces_at_nodes(pool: &Pool, nodes: &[NodeStatus]) -> Vec<Option<Option<FaceCounts>>> {
+    ask_all(nodes, |node| pool.face_counts(node).ok())
 }
 
 /// Asks all nodes together, because one that does not answer would hold up those behind it.

@@ -151,7 +151,7 @@ impl Sample {
         let cells = into.map_or(0, |_| CELL_COUNT);
         let seen = look::at_nodes(pool, &status.nodes, &opened.iter().collect::<Vec<_>>(), cells);
         let faces = look::faces_at_nodes(pool, &status.nodes);
-        let told = faces.into_iter().zip(&seen).filter_map(|(told, seen)| Some(faces::of_node(told, &seen.as_ref()?.counts)));
+        let told = faces.into_iter().zip(&seen).filter_map(|(told, seen)| Some(faces::of_node(told?, &seen.as_ref()?.counts)));
         let faces = faces::sums(told.flatten());
         let map = into.map(|region| RegionMap::of(region, &seen));
         let programs = programs(&status.nodes, &seen);

@@ -27,31 +27,31 @@ fn told(nodes: &Nodes) -> BTreeMap<String, u64> {
     top["faces"].as_array().unwrap().iter().map(of).collect()
 }
 
-/// Two nodes, of which the first tells metrics, with a region there that its own host reaches by commands, too.
-fn nodes_with(region: &str) -> (Nodes, String) {
+/// Two nodes, of which the first tells metrics. Its own host reaches the region `small` there by commands, too.
+fn nodes() -> (Nodes, String) {
     // A port that was free a moment ago; the node needs one that the test knows.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let home = Node::start(None, &["--prometheus", &address]);
     let other = Node::start(Some(&home.address), &[]);
     let nodes = Nodes { nodes: vec![home, other] };
-    nodes.hanare(&["region", "create", region, "1000"]).done();
+    nodes.hanare(&["region", "create", "small", "1000"]).done();
     (nodes, address)
 }
 
-/// Writes a file into a region by a command of the second host.
-fn copy_by(mut command: Command, nodes: &Nodes, region: &str, len: usize) {
+/// Writes the whole region by a command of the second host.
+fn copy_by(mut command: Command, nodes: &Nodes) {
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), vec![7; len]).unwrap();
-    let copy = command.args(["region", "cp"]).arg(file.path()).arg(region).env("HANARE_NODE", &nodes.nodes[1].socket);
+    std::fs::write(file.path(), [7; 1000]).unwrap();
+    let copy = command.args(["region", "cp"]).arg(file.path()).arg("small").env("HANARE_NODE", &nodes.nodes[1].socket);
     run(copy).done();
 }
 
 #[test]
 fn the_library_and_the_command_are_told_apart() {
-    let (nodes, address) = nodes_with("small");
+    let (nodes, address) = nodes();
     let client = hanare::Pool::attach_to(&nodes.nodes[0].socket, None).unwrap();
     client.open("small").unwrap().put(0, &[7; 100]).unwrap();
-    copy_by(command(&[]), &nodes, "small", 1000);
+    copy_by(command(&[]), &nodes);
     let page = page(&address);
     for line in [
         "hanare_face_commands_total{face=\"rust\",command=\"put\",from=\"own_host\"} 1\n",
@@ -68,7 +68,7 @@ fn the_library_and_the_command_are_told_apart() {
 
 #[test]
 fn services_and_mounts_name_their_faces() {
-    let (nodes, _) = nodes_with("small");
+    let (nodes, _) = nodes();
     // A store of another host.
     let words = ["serve", "redis", "--store", "team.kv", "--bytes", "16M", "--place", "node=0", "--listen", "127.0.0.1:0"];
     let mut served = command(&words);
@@ -100,13 +100,13 @@ fn services_and_mounts_name_their_faces() {
 
 #[test]
 fn programs_and_nodes_of_an_earlier_version_have_no_known_face() {
-    let (nodes, address) = nodes_with("small");
-    copy_by(Build::Last.command(&[]), &nodes, "small", 900);
-    copy_by(command(&[]), &nodes, "small", 90);
+    let (nodes, address) = nodes();
+    copy_by(Build::Last.command(&[]), &nodes);
+    copy_by(command(&[]), &nodes);
     let page = page(&address);
     for line in [
-        "hanare_face_command_bytes_total{face=\"unknown\",command=\"put\",from=\"other_host\"} 900\n",
-        "hanare_face_command_bytes_total{face=\"command\",command=\"put\",from=\"other_host\"} 90\n",
+        "hanare_face_command_bytes_total{face=\"unknown\",command=\"put\",from=\"other_host\"} 1000\n",
+        "hanare_face_command_bytes_total{face=\"command\",command=\"put\",from=\"other_host\"} 1000\n",
     ] {
         assert!(page.contains(line), "no {line} in {page}");
     }
