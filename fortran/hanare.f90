@@ -130,6 +130,9 @@ contains
     subroutine hanare_attach(pool, code)
         type(hanare_pool), intent(inout) :: pool
         integer(c_int), intent(out), optional :: code
+        integer(c_int) :: known
+        ! Nodes count the commands of this module by it: hanare_use_as(HANARE_FACE_FORTRAN) in C.
+        known = c_use_as(HANARE_FACE_FORTRAN)
         call told(c_attach(pool%handle), code)
     end subroutine
 

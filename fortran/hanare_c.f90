@@ -44,6 +44,10 @@ module hanare_c
             integer(c_size_t) :: c_strlen
         end function
 
+        integer(c_int) function c_use_as(face) bind(c, name="hanare_use_as")
+            import :: c_int
+            integer(c_int), value :: face
+        end function
         integer(c_int) function c_attach(pool) bind(c, name="hanare_attach")
             import :: c_ptr, c_int
             type(c_ptr), intent(inout) :: pool

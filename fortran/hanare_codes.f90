@@ -85,4 +85,7 @@ module hanare_codes
     integer(c_int), parameter :: HANARE_ADD = 1
     integer(c_int), parameter :: HANARE_MIN = 2
     integer(c_int), parameter :: HANARE_MAX = 3
+
+    ! The face by which nodes count the commands of this module.
+    integer(c_int), parameter :: HANARE_FACE_FORTRAN = 5
 end module hanare_codes

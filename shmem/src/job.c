@@ -118,6 +118,7 @@ static void make_region(void)
 int shmem_init_thread(int requested, int *provided)
 {
     if (job.pool == NULL) {
+        checked(hanare_use_as(HANARE_FACE_OPENSHMEM));
         checked(hanare_attach(&job.pool));
         job.me = checked(hanare_rank(job.pool));
         job.size = checked(hanare_ranks(job.pool));

@@ -170,6 +170,20 @@ int hanare_attach_to(const char *address, hanare_pool **pool);
  */
 int hanare_attach_as(const char *address, const char *tenant_file, hanare_pool **pool);
 
+/* Faces of the pool, by which nodes count commands (hanare node --prometheus). */
+enum {
+    HANARE_FACE_C = 4,
+    HANARE_FACE_FORTRAN = 5,
+    HANARE_FACE_OPENSHMEM = 7
+};
+
+/* Says by which face this program uses the pool: for libraries that stand on this one. Without it, it is HANARE_FACE_C.
+ *
+ * When       before the first call that attaches. The first to say so counts.
+ * Errors     BAD_ARGUMENT for a number that is no HANARE_FACE.
+ */
+int hanare_use_as(int face);
+
 /* Gives the attachment back. Regions still open keep working until they are closed. Groups and mailboxes that the program opened over
  * this handle are left in good order: their messages arrive, and calls on them fail with BAD_USE until they are closed. A program that
  * ends afterwards has not died, whatever it has open. A program that ends without this call counts as killed: its last messages may be

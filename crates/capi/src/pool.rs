@@ -1,9 +1,10 @@
 //! `hanare.h`, "Pool".
 
 use crate::argument::{give, items, place, reference, take, text, write_sized};
-use crate::border::{Outcome, code_of};
+use crate::border::{Failure, Outcome, code_of};
 use crate::code;
 use crate::group_ranks::GroupRanks;
+use hanare::face::{ProgramFace, use_as};
 use hanare::tenant_file::TenantFile;
 use hanare::{Pool, Trust};
 use std::ffi::{c_char, c_int};
@@ -24,6 +25,21 @@ impl CPool {
 }
 
 /// See `hanare.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn hanare_use_as(face: c_int) -> c_int {
+    code_of("hanare_use_as", || {
+        let face = match face {
+            4 => ProgramFace::C,
+            5 => ProgramFace::Fortran,
+            7 => ProgramFace::OpenShmem,
+            other => return Err(Failure::Argument(format!("face {other} is none of HANARE_FACE_C … HANARE_FACE_OPENSHMEM"))),
+        };
+        use_as(face);
+        Ok(code::OK)
+    })
+}
+
+/// See `hanare.h`.
 ///
 /// # Safety
 /// See the header.
@@ -31,6 +47,7 @@ impl CPool {
 pub unsafe extern "C" fn hanare_attach(pool: *mut *mut CPool) -> c_int {
     code_of("hanare_attach", || {
         let into = place(pool, "pool")?;
+        use_as(ProgramFace::C);
         // SAFETY: not NULL, so it is the caller's variable.
         unsafe { give(CPool::new(Pool::attach()?), into) };
         Ok(code::OK)
@@ -47,6 +64,7 @@ pub unsafe extern "C" fn hanare_attach_to(address: *const c_char, pool: *mut *mu
         let into = place(pool, "pool")?;
         // SAFETY: the caller's string.
         let address = unsafe { text(address, "address") }?;
+        use_as(ProgramFace::C);
         // SAFETY: not NULL, so it is the caller's variable.
         unsafe { give(CPool::new(Pool::attach_to(address, None)?), into) };
         Ok(code::OK)
@@ -68,6 +86,7 @@ pub unsafe extern "C" fn hanare_attach_as(address: *const c_char, tenant_file: *
             // SAFETY: the same.
             false => unsafe { text(address, "address") }?.to_owned(),
         };
+        use_as(ProgramFace::C);
         // SAFETY: not NULL, so it is the caller's variable.
         unsafe { give(CPool::new(Pool::attach_as(&address, None, Some(TenantFile(file.into())))?), into) };
         Ok(code::OK)

@@ -1,14 +1,23 @@
 //! The nodes' reports to a viewer, and pages that went to and fro, in words.
 
-use hanare::{NodeStatus, PageRun, Pool, Region, RegionStat, Rights, Seen};
+use hanare::{FaceCounts, NodeStatus, PageRun, Pool, Region, RegionStat, Rights, Seen};
 use hanare_protocol::limits::LOOK_COUNT_MAX;
 
 /// Reports of all nodes, in their order; nothing where one is away or does not reply within its bound.
 pub fn at_nodes(pool: &Pool, nodes: &[NodeStatus], regions: &[&Region], cells: u32) -> Vec<Option<Seen>> {
-    // Together, because one that does not answer would hold up those behind it.
+    ask_all(nodes, |node| pool.look(node, regions, cells).ok())
+}
+
+/// Counts by face of all nodes, in their order, as for [`at_nodes`]. A node of an earlier version replies that it does not tell.
+pub fn faces_at_nodes(pool: &Pool, nodes: &[NodeStatus]) -> Vec<Option<Option<FaceCounts>>> {
+    ask_all(nodes, |node| pool.face_counts(node).ok())
+}
+
+/// Asks all nodes together, because one that does not answer would hold up those behind it.
+fn ask_all<T: Send>(nodes: &[NodeStatus], ask: impl Fn(&NodeStatus) -> Option<T> + Sync) -> Vec<Option<T>> {
+    let ask = |node: &NodeStatus| if node.alive { ask(node) } else { None };
     std::thread::scope(|scope| {
-        let look = |node: &'_ NodeStatus| node.alive.then(|| pool.look(node, regions, cells).ok()).flatten();
-        let threads: Vec<_> = nodes.iter().map(|node| scope.spawn(move || look(node))).collect();
+        let threads: Vec<_> = nodes.iter().map(|node| scope.spawn(move || ask(node))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
     })
 }

@@ -8,7 +8,7 @@
 //! | [`queue`] | queues, and pipes through them |
 //! | [`region`], [`status`], [`info`] | what there is |
 //! | [`drain`], [`rebalance`], [`scrub`] | bytes that move, and copies that are compared |
-//! | [`top`], [`look`] | what happens, live, and what nodes tell who looks |
+//! | [`top`], [`look`], [`faces`] | what happens, live; what nodes tell who looks; and by which face programs came |
 //! | [`mod@mount`], [`nbd`] | the pool as files, a region as a disk |
 //! | [`serve`], [`loopback`] | a store for clients of Redis; the users behind connections on loopback |
 //! | [`store`] | stores, and how full they are |
@@ -32,6 +32,7 @@ mod demo;
 mod doctor;
 mod drain;
 mod fabric;
+mod faces;
 mod forward;
 #[cfg(test)]
 mod fuzz;
@@ -72,6 +73,7 @@ mod what_if;
 use anyhow::{Context, Result};
 use arguments::{Arguments, Command};
 use clap::Parser;
+use hanare::face::{ProgramFace, use_as};
 use run::hosts::deputy;
 use run::{guard, rank};
 use rustix::process::Pid;
@@ -107,8 +109,20 @@ fn start(words: Vec<OsString>) -> Result<i32> {
     }
 }
 
+/// The face by which a process of that command uses the pool.
+fn face_of(command: &Command) -> ProgramFace {
+    match command {
+        Command::Mount(_) => ProgramFace::Files,
+        Command::Nbd(_) => ProgramFace::Blocks,
+        Command::Serve(_) => ProgramFace::Redis,
+        Command::Run(options) if options.main_memory.is_some() => ProgramFace::MainMemory,
+        _ => ProgramFace::Command,
+    }
+}
+
 /// Work of a launch's inner process.
 fn guarded(command: Command, guard: Pid) -> Result<i32> {
+    use_as(face_of(&command));
     match command {
         Command::Run(options) => run::run(&options, guard),
         Command::Demo(options) => demo::run(&options, guard),
@@ -125,6 +139,7 @@ fn warn_of_unknown_settings() {
 }
 
 fn outer(command: Command, words: &[OsString]) -> Result<i32> {
+    use_as(face_of(&command));
     // A node of a launch has the variables of its launcher, which told already.
     if !matches!(&command, Command::Node(options) if options.embedded_in.is_some()) {
         warn_of_unknown_settings();

@@ -1,5 +1,6 @@
 //! The pool's status as Prometheus metrics: one page of text over HTTP.
 
+mod faces;
 mod http;
 pub mod request;
 
@@ -8,7 +9,7 @@ use hanare::Pool;
 use hanare_protocol::wire::control::{BUCKETS_US, CommandCount, CommandOrigin, NodeCounts, PageStat, PoolStatus};
 use http::Terms;
 use request::Page;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -70,7 +71,9 @@ fn is_member(socket: &str) -> hanare::Result<()> {
 fn metrics(socket: &str, names: bool) -> hanare::Result<String> {
     let pool = Pool::attach_as(socket, None, None)?;
     let regions: Vec<PageStat> = pool.page_stats()?.into_iter().filter(|stat| names || !is_of_tenant(stat)).collect();
-    let own = commands(&pool.node_counts()?) + &shared(&regions, names);
+    let counts = pool.node_counts()?;
+    let by_face = crate::faces::of_node(pool.face_counts(&pool.own_status()?.own)?, &counts);
+    let own = commands(&counts) + &faces::page(&by_face) + &shared(&regions, names);
     let status = pool.status();
     let mut text = own;
     metric(
@@ -232,7 +235,13 @@ enum MetricKind {
     Counter,
 }
 
-fn metric(text: &mut String, kind: MetricKind, name: &str, meaning: &str, values: impl IntoIterator<Item = (String, u64)>) {
+fn metric<V: Display>(
+    text: &mut String,
+    kind: MetricKind,
+    name: &str,
+    meaning: &str,
+    values: impl IntoIterator<Item = (String, V)>,
+) {
     let kind = if matches!(kind, MetricKind::Counter) { "counter" } else { "gauge" };
     let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} {kind}");
     for (labels, value) in values {

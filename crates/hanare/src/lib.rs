@@ -18,12 +18,14 @@
 //! | `node` | the process of one host that lends memory and serves its clients: crate `hanare-node`, feature `node`, on by default |
 //! | [`launch`] | which rank of which job a process is |
 //! | [`last_word`] | how a rank ends its whole job |
+//! | [`face`] | which face of the pool a program uses, for nodes' counts |
 //! | [`settings`] | every `HANARE_…` variable |
 //!
 //! Not here: state machines (crate `protocol`), kernels and mappings (`memory`), rings (`ring`), sockets of the data path (`fabric`),
 //! files and blocks, models.
 
 mod client;
+pub mod face;
 pub mod last_word;
 pub mod launch;
 mod trace;
@@ -87,6 +89,8 @@ pub use hanare_protocol::wire::backing::{Backing, BackingKind, BackingPages, Res
 pub use hanare_protocol::wire::control::{
     Changes, DrainStatus, DrainWish, Memory, NodeStatus, OwnStatus, PageRun, PageStat, PoolStatus, RegionStat,
 };
+#[doc(inline)]
+pub use hanare_protocol::wire::face::{FaceCounts, ProgramFace};
 #[doc(inline)]
 pub use hanare_protocol::wire::look::{LockStat, ProgramStat, Seen};
 #[doc(inline)]

@@ -123,6 +123,7 @@ impl Server for Disk {
     fn after_fork() -> Result<()> {
         let mut setup = setup();
         let name = setup.name.clone().unwrap_or_default();
+        hanare::face::use_as(hanare::ProgramFace::Blocks);
         let pool = Pool::attach_alone().map_err(|error| refused(&error))?;
         let region = open_region(&pool, &name, setup.create, setup.copies).map_err(|error| refused(&error))?;
         (setup.region, setup.pool) = (Some(Arc::new(region)), Some(pool));

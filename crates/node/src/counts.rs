@@ -1,4 +1,4 @@
-//! A node's counts of others' commands: number, bytes, time, and refusals.
+//! A node's counts of others' commands: number, bytes, time, and refusals, by the face that sent them.
 //!
 //! Programs of its own host reach mapped bytes without it; those accesses are not counted.
 
@@ -6,6 +6,7 @@ use hanare_protocol::Error;
 use hanare_protocol::tenant::is_tenant;
 use hanare_protocol::wire::command::{OP_KINDS, Op};
 use hanare_protocol::wire::control::{BUCKETS_US, CommandCount, CommandOrigin, NodeCounts};
+use hanare_protocol::wire::face::{FaceCounts, ProgramFace};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -76,26 +77,55 @@ impl Counts {
     }
 }
 
+/// The counts of commands of some users, for each face by its number.
+#[derive(Clone, Default)]
+pub(crate) struct CountsByFace(Arc<[Arc<Counts>; ProgramFace::COUNT]>);
+
+impl CountsByFace {
+    /// The counts of a face.
+    pub fn of(&self, face: ProgramFace) -> Arc<Counts> {
+        self.0[face as usize].clone()
+    }
+}
+
 /// The counts of a node: tenants' commands stand apart, because other users are not told of them.
 #[derive(Default)]
 pub(crate) struct AllCounts {
-    users: Arc<Counts>,
-    tenants: Arc<Counts>,
+    users: CountsByFace,
+    tenants: CountsByFace,
 }
 
 impl AllCounts {
     /// The counts of a user's commands.
-    pub fn of(&self, uid: u32) -> Arc<Counts> {
+    pub fn of(&self, uid: u32) -> CountsByFace {
         if is_tenant(uid) { self.tenants.clone() } else { self.users.clone() }
     }
 
     /// The part that a user is told: all for an operator, nothing for a tenant.
-    pub fn read_by(&self, uid: u32, is_operator: bool) -> NodeCounts {
+    fn told_to(&self, uid: u32, is_operator: bool) -> Vec<&CountsByFace> {
         match (is_operator, is_tenant(uid)) {
-            (true, _) => Counts::read(&[&self.users, &self.tenants]),
-            (false, false) => Counts::read(&[&self.users]),
-            (false, true) => Counts::read(&[]),
+            (true, _) => vec![&self.users, &self.tenants],
+            (false, false) => vec![&self.users],
+            (false, true) => Vec::new(),
         }
+    }
+
+    /// Sums of the part that a user is told.
+    pub fn read_by(&self, uid: u32, is_operator: bool) -> NodeCounts {
+        let told = self.told_to(uid, is_operator);
+        Counts::read(&told.iter().flat_map(|told| told.0.iter().map(Arc::as_ref)).collect::<Vec<_>>())
+    }
+
+    /// The same by face, without what is 0.
+    pub fn read_faces_by(&self, uid: u32, is_operator: bool) -> FaceCounts {
+        let told = self.told_to(uid, is_operator);
+        let of_face = |face: ProgramFace| {
+            let mut counts = Counts::read(&told.iter().map(|told| &*told.0[face as usize]).collect::<Vec<_>>());
+            counts.commands.retain(|command| command.count > 0);
+            let is_used = !counts.commands.is_empty() || !counts.refused.is_empty();
+            is_used.then(|| (face.number(), counts))
+        };
+        FaceCounts { faces: ProgramFace::ALL.into_iter().filter_map(of_face).collect() }
     }
 }
 
@@ -146,13 +176,31 @@ mod tests {
     #[test]
     fn commands_of_tenants_are_counted_for_operators_alone() {
         let (all, tenant) = (AllCounts::default(), *hanare_protocol::tenant::TENANT_NUMBERS.start());
-        drop(all.of(1000).watch(&Op::Get, CommandOrigin::OwnHost, 1));
-        drop(all.of(tenant).watch(&Op::Get, CommandOrigin::OwnHost, 10));
+        let watch = |uid, face, bytes| all.of(uid).of(face).watch(&Op::Get, CommandOrigin::OwnHost, bytes);
+        drop(watch(1000, ProgramFace::C, 1));
+        drop(watch(tenant, ProgramFace::C, 10));
+        drop(watch(tenant, ProgramFace::Files, 100));
         let bytes = |read: NodeCounts| read.commands.iter().map(|command| command.bytes).sum::<u64>();
-        assert_eq!(
-            [(0, true), (1000, true), (1000, false), (tenant, false)].map(|(uid, is)| bytes(all.read_by(uid, is))),
-            [11, 11, 1, 0]
-        );
+        let told = [(0, true), (1000, true), (1000, false), (tenant, false)];
+        assert_eq!(told.map(|(uid, is)| bytes(all.read_by(uid, is))), [111, 111, 1, 0]);
+        let of_faces = |(uid, is)| {
+            let faces = all.read_faces_by(uid, is).faces.into_iter();
+            faces.map(|(face, counts)| (ProgramFace::of(face.into()), bytes(counts))).collect::<Vec<_>>()
+        };
+        let whole = vec![(ProgramFace::C, 11), (ProgramFace::Files, 100)];
+        assert_eq!(told.map(of_faces), [whole.clone(), whole, vec![(ProgramFace::C, 1)], Vec::new()]);
+    }
+
+    #[test]
+    fn a_face_is_told_of_by_what_it_did_and_what_was_refused() {
+        let all = AllCounts::default();
+        drop(all.of(1000).of(ProgramFace::Python).watch(&Op::Put, CommandOrigin::OtherHost, 8));
+        all.of(1000).of(ProgramFace::Redis).refused(&Error::IsMapped { gid: hanare_protocol::id::Gid(1) });
+        let [(python, did), (redis, refused)] = &all.read_faces_by(1000, false).faces[..] else { panic!("two faces") };
+        assert_eq!((ProgramFace::of((*python).into()), did.commands.len(), did.refused.len()), (ProgramFace::Python, 1, 0));
+        assert_eq!((did.commands[0].kind.as_str(), did.commands[0].count), ("put", 1));
+        assert_eq!((ProgramFace::of((*redis).into()), refused.commands.len(), refused.refused.len()), (ProgramFace::Redis, 0, 1));
+        assert_eq!(all.read_by(1000, false).refused, refused.refused);
     }
 
     #[test]

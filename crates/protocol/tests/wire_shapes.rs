@@ -20,6 +20,7 @@ use hanare_protocol::wire::control::{
 };
 use hanare_protocol::wire::copies::{FromCopy, FromHolder, ToHolder};
 use hanare_protocol::wire::exchange::Question;
+use hanare_protocol::wire::face::FaceCounts;
 use hanare_protocol::wire::greeting::Sealing;
 use hanare_protocol::wire::look::{Look, Seen};
 use hanare_protocol::wire::queue::{QueueChange, QueueRequest};
@@ -49,8 +50,8 @@ fn today() -> Registry {
         ("coordinator", trace![Answer, Error, Happened, Made, Order, Placement, Recalled, Rights, Sealing, ToHolder, ToNode, WhyStays,
             Result<Answer, Error>]),
         ("copy", trace![FromCopy, QueueChange, QueueRequest]),
-        ("data link", trace![Backing, BackingKind, BackingPages, CommandOrigin, Condition, Consistency, Error, Happened, HeapWish, Look, Mode,
-            Party, Question, QueueRequest, Seen, Stores, SyncAddress, SyncAnswer, HeapAnswer, HeapRefusal, SyncRequest, Wait,
+        ("data link", trace![Backing, BackingKind, BackingPages, CommandOrigin, Condition, Consistency, Error, FaceCounts, Happened, HeapWish, Look,
+            Mode, Party, Question, QueueRequest, Seen, Stores, SyncAddress, SyncAnswer, HeapAnswer, HeapRefusal, SyncRequest, Wait,
             Word]),
         ("page", trace![Access, Refusal, ToHome, ToHost]),
         ("journal", trace![Effect, Ended, Made, Placement, Record]),

@@ -52,6 +52,7 @@ fn node_socket() -> String {
 
 #[pymodule]
 fn _hanare(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    hanare::face::use_as(hanare::ProgramFace::Python);
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<pool::Pool>()?;
     module.add_class::<region::Region>()?;

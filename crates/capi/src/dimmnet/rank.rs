@@ -6,6 +6,7 @@ use crate::argument::write_sized;
 use crate::border::{Failure, Outcome, enter};
 use crate::code;
 use crate::pool::CTraffic;
+use hanare::face::{ProgramFace, use_as};
 use hanare::{Pool, SharedMapping, launch, settings};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};
@@ -31,6 +32,7 @@ static RANK: RwLock<Option<Arc<Rank>>> = RwLock::new(None);
 impl Rank {
     fn attach() -> Outcome<Rank> {
         let job = launch::job_rank()?;
+        use_as(ProgramFace::C);
         let pool = Pool::attach_to(&settings::node_socket(), job)?;
         let prefix = match job {
             Some(job) => format!("dimmnet.{:032x}", job.job.0),

@@ -20,7 +20,7 @@ fn said(output: &Output) -> String {
 }
 
 /// The folder that `make` fills for users: `include`, `lib` and `heat`; `None` (and a line that says so) where something is not installed.
-fn built() -> Option<&'static Path> {
+pub fn built() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     BUILT.get_or_init(build).as_deref()
 }

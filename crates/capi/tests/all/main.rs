@@ -11,6 +11,7 @@ mod commands;
 mod dict;
 mod dimmnet;
 mod examples;
+mod faces;
 mod first;
 mod fortran;
 mod halo;

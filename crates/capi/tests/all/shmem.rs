@@ -13,7 +13,7 @@ fn source(name: &str) -> PathBuf {
 }
 
 /// What `make` builds for users: `bin`, `include` and `lib`; `None` (and a line that says so) where something is not installed.
-fn built() -> Option<&'static Path> {
+pub fn built() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     BUILT.get_or_init(build).as_deref()
 }
@@ -37,7 +37,7 @@ fn build() -> Option<PathBuf> {
 }
 
 /// Compiles a program of `shmem/tests` by `oshcc`, with all warnings as errors and further words.
-fn try_compile(built: &Path, name: &str, words: &[&str]) -> Result<PathBuf, String> {
+pub fn try_compile(built: &Path, name: &str, words: &[&str]) -> Result<PathBuf, String> {
     let program = built.join(format!("{name}{}", words.concat()));
     let mut oshcc = Command::new(built.join("bin/oshcc"));
     oshcc.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]).args(words);

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`sample`] | what all nodes tell at one moment |
 //! | [`sheet`] | a table that is sorted and filtered |
-//! | [`sheets`] | nodes, regions, programs, locks and pages to and fro as such tables |
+//! | [`sheets`] | nodes, regions, programs, locks, pages to and fro and faces as such tables |
 //! | [`value`] | a sample as JSON |
 //! | [`view`] | what is on the screen, and what keys do to it |
 //! | [`draw`] | the screen |

@@ -1,8 +1,11 @@
 //! A sample of all nodes of the pool at one moment, put together.
 
+use crate::faces::{self, FaceSum};
 use crate::look;
 use anyhow::Result;
-use hanare::{ClientId, Gid, LockStat, NodeId, NodeStatus, PageRun, PageStat, Pool, ProgramStat, Region, RegionStat, Seen};
+use hanare::{
+    ClientId, Gid, LockStat, NodeId, NodeStatus, PageRun, PageStat, Pool, ProgramFace, ProgramStat, Region, RegionStat, Seen,
+};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -28,6 +31,8 @@ pub struct Sample {
     pub runs: Vec<RunSample>,
     /// The region that is looked into.
     pub map: Option<RegionMap>,
+    /// Counts of commands of all nodes, by the face that sent them.
+    pub faces: BTreeMap<ProgramFace, FaceSum>,
 }
 
 /// A node.
@@ -145,13 +150,16 @@ impl Sample {
         let into = opened.first().filter(|region| Some(region.gid()) == into);
         let cells = into.map_or(0, |_| CELL_COUNT);
         let seen = look::at_nodes(pool, &status.nodes, &opened.iter().collect::<Vec<_>>(), cells);
+        let faces = look::faces_at_nodes(pool, &status.nodes);
+        let told = faces.into_iter().zip(&seen).filter_map(|(told, seen)| Some(faces::of_node(told?, &seen.as_ref()?.counts)));
+        let faces = faces::sums(told.flatten());
         let map = into.map(|region| RegionMap::of(region, &seen));
         let programs = programs(&status.nodes, &seen);
         let (locks, lock_count) = locks(&programs, &seen);
         let runs = runs(&status.nodes, &seen);
         let regions = stats.into_iter().map(|stat| region(stat, &seen)).collect();
         let nodes = status.nodes.into_iter().zip(&seen).map(|(status, seen)| node(status, seen.as_ref())).collect();
-        Ok(Sample { at: Instant::now(), nodes, regions, programs, locks, lock_count, runs, map })
+        Ok(Sample { at: Instant::now(), nodes, regions, programs, locks, lock_count, runs, map, faces })
     }
 }
 

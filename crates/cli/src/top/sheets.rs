@@ -2,7 +2,9 @@
 
 use super::sample::{LockSample, NodeSample, RegionSample, RunSample, Sample, called};
 use super::sheet::{Cell, Head, Sheet, SheetRow, Target};
+use crate::faces::FaceSum;
 use crate::look;
+use hanare::ProgramFace;
 use hanare_protocol::lock::Mode;
 
 /// Subject of a table.
@@ -18,11 +20,13 @@ pub enum Topic {
     Locks,
     /// Pages to and fro.
     Pages,
+    /// Faces of the programs that sent commands.
+    Faces,
 }
 
 impl Topic {
     /// All of them, in their order on the screen.
-    pub const ALL: [Topic; 5] = [Topic::Nodes, Topic::Regions, Topic::Programs, Topic::Locks, Topic::Pages];
+    pub const ALL: [Topic; 6] = [Topic::Nodes, Topic::Regions, Topic::Programs, Topic::Locks, Topic::Pages, Topic::Faces];
 
     /// Its title.
     pub fn title(self) -> &'static str {
@@ -32,6 +36,7 @@ impl Topic {
             Topic::Programs => "programs",
             Topic::Locks => "locks",
             Topic::Pages => "to and fro",
+            Topic::Faces => "faces",
         }
     }
 }
@@ -84,6 +89,16 @@ const PAGES: &[Head] = &[
     number("HOME", 4),
 ];
 
+const FACES: &[Head] = &[
+    text("FACE", 12),
+    number("COMMANDS", 8),
+    number("BYTES", 6),
+    number("COMMANDS/S", 10),
+    number("BYTES/S", 7),
+    number("MEAN US", 7),
+    number("REFUSED", 7),
+];
+
 /// A table of a sample; what happens a second is told by the one before.
 pub fn of(kind: Topic, sample: &Sample, before: Option<&Sample>) -> Sheet {
     let before = before.map(|before| (before, sample.at.saturating_duration_since(before.at).as_secs_f64()));
@@ -93,6 +108,7 @@ pub fn of(kind: Topic, sample: &Sample, before: Option<&Sample>) -> Sheet {
         Topic::Programs => (PROGRAMS, sample.programs.iter().map(program_row).collect()),
         Topic::Locks => (LOCKS, sample.locks.iter().map(lock_row).collect()),
         Topic::Pages => (PAGES, sample.runs.iter().map(|run| run_row(run, before)).collect()),
+        Topic::Faces => (FACES, sample.faces.iter().map(|(face, sum)| face_row(*face, sum, before)).collect()),
     };
     Sheet { heads, rows }
 }
@@ -197,4 +213,22 @@ fn run_row(run: &RunSample, before: Before<'_>) -> SheetRow {
         Cell::number(run.home.0.into()),
     ];
     SheetRow { cells, target: Some(Target::Region(run.gid)) }
+}
+
+fn face_row(face: ProgramFace, sum: &FaceSum, before: Before<'_>) -> SheetRow {
+    let older = before.map(|(sample, seconds)| (sample.faces.get(&face).copied().unwrap_or_default(), seconds));
+    // A node that is silent takes its counts with it, which is no rate.
+    let older = older.filter(|(old, _)| old.commands <= sum.commands && old.bytes <= sum.bytes);
+    let bytes = rate(sum.bytes, older.map(|(old, seconds)| (old.bytes, seconds)));
+    let mean = sum.micros as f64 / sum.commands.max(1) as f64;
+    let cells = vec![
+        Cell::text(face.name()),
+        Cell::count(sum.commands),
+        Cell::bytes(sum.bytes as f64),
+        rate(sum.commands, older.map(|(old, seconds)| (old.commands, seconds))),
+        bytes.number.map_or(bytes.clone(), Cell::bytes),
+        Cell { text: format!("{mean:.1}"), number: Some(mean) },
+        Cell::count(sum.refused),
+    ];
+    SheetRow { cells, target: None }
 }

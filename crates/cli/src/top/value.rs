@@ -1,7 +1,9 @@
 //! A sample as JSON, for programs: counts since the nodes' start, from which a reader makes rates.
 
 use super::sample::{LockSample, NodeSample, ProgramSample, RegionSample, RunSample, Sample, Traffic};
+use crate::faces::FaceSum;
 use crate::region::run_value;
+use hanare::ProgramFace;
 use hanare_protocol::lock::Mode;
 use serde_json::{Value, json};
 
@@ -14,6 +16,7 @@ pub fn of(sample: &Sample) -> Value {
         "locks": sample.locks.iter().map(lock).collect::<Vec<_>>(),
         "lock_count": sample.lock_count,
         "to_and_fro": sample.runs.iter().map(run).collect::<Vec<_>>(),
+        "faces": sample.faces.iter().map(|(face, sum)| of_face(*face, sum)).collect::<Vec<_>>(),
     });
     if let Some(map) = &sample.map {
         value["map"] = json!({ "region": map.region, "pages_each": map.pages_each, "cells": map.cells });
@@ -60,6 +63,11 @@ fn lock(lock: &LockSample) -> Value {
         "name": lock.stat.name, "exclusive": lock.stat.mode == Mode::Exclusive, "held": held, "waiting": waiting,
         "holders": clients(&lock.stat.holders), "waiters": clients(&lock.stat.waiters),
     })
+}
+
+fn of_face(face: ProgramFace, sum: &FaceSum) -> Value {
+    let FaceSum { commands, bytes, micros, refused } = sum;
+    json!({ "face": face.name(), "commands": commands, "bytes": bytes, "seconds": *micros as f64 / 1e6, "refused": refused })
 }
 
 fn run(run: &RunSample) -> Value {

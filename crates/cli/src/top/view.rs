@@ -2,7 +2,7 @@
 //!
 //! | key | does |
 //! |---|---|
-//! | 1 to 5, Tab, left, right | another table |
+//! | 1 to 6, Tab, left, right | another table |
 //! | up, down, page up, page down, home, end | another row |
 //! | s, r | sort by the next column; the other way round |
 //! | / | filter by a word, until Enter keeps it or Esc drops it |
@@ -98,7 +98,7 @@ impl View {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => self.is_over = true,
             code if self.is_typing => self.type_filter(code),
             KeyCode::Char('q') => self.is_over = true,
-            KeyCode::Char(digit @ '1'..='5') => self.show(Topic::ALL[digit as usize - '1' as usize]),
+            KeyCode::Char(digit @ '1'..='6') => self.show(Topic::ALL[digit as usize - '1' as usize]),
             KeyCode::Tab | KeyCode::Right => self.step(1),
             KeyCode::BackTab | KeyCode::Left => self.step(Topic::ALL.len() - 1),
             KeyCode::Char('s') => self.sort_by_next(),

@@ -41,6 +41,7 @@ mod main_memory_programs;
 mod manual_from_one_definition;
 mod memory_goes_back;
 mod memory_in_order;
+mod metrics_by_face;
 mod mounted_files;
 mod mounts_of_others;
 mod mounts_that_stop;

@@ -20,6 +20,7 @@ mod heap;
 mod home_request;
 mod local;
 mod locks;
+mod looks;
 mod mapping;
 mod message;
 mod own_region;

@@ -10,22 +10,17 @@ use crate::{last_word, launch, settings, trace};
 use hanare_fabric::Traffic;
 use hanare_fabric::tenant_file::TenantFile;
 use hanare_protocol::id::{ClientId, Gid, JobId, JobRank, NodeId, Rank, Rights, User};
-use hanare_protocol::wire::backing::{self, Backing};
 use hanare_protocol::wire::control::{
-    Answer, Changes, DrainStatus, DrainWish, Existing, KeeperChange, NodeCounts, NodeStatus, OwnStatus, PageStat, PoolStatus,
-    RegionStat, Request, TenantStat, TenantWish, Which,
+    Answer, Changes, DrainStatus, DrainWish, Existing, KeeperChange, OwnStatus, PoolStatus, RegionStat, Request, TenantStat,
+    TenantWish, Which,
 };
 use hanare_protocol::wire::exchange::Query;
-use hanare_protocol::wire::look::{Look, Seen};
 use hanare_protocol::wire::rebalance::{RebalanceStatus, RebalanceWish};
 use hanare_protocol::wire::sync::{Arrival, Party, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
-
-/// Time for a node's reply to a look: the viewer has others to look at.
-const LOOK: Duration = Duration::from_secs(2);
 
 /// Connections that end within so short a time, one after another, are no accidents: a barrier gives up.
 const RESET_COUNT: u32 = 20;
@@ -300,48 +295,6 @@ impl Pool {
                 other => return Err(self.nonsense(&other)),
             }
         }
-    }
-
-    /// Page counts of the regions that this host shares, or is home of. The node's own user and root are told of all, others of
-    /// those that their programs map here; [`Pool::look`] tells of open regions.
-    pub fn page_stats(&self) -> Result<Vec<PageStat>> {
-        Ok(self.look_at_own()?.pages)
-    }
-
-    /// Counts of commands of this host's node since its start. Programs of its host reach mapped bytes without it.
-    pub fn node_counts(&self) -> Result<NodeCounts> {
-        Ok(self.look_at_own()?.counts)
-    }
-
-    fn look_at_own(&self) -> Result<Seen> {
-        let gone = || Error::NodeLost { node: self.node(), reason: "its connection is gone".to_owned() };
-        self.shared.own().ok_or_else(gone)?.look(&Look::default(), Patience::Usual)
-    }
-
-    /// A node's state and counts: commands, programs, locks, and pages of regions, as far as this user may see each. `regions` are open for
-    /// reading; nodes that hold bytes of them tell of pages that went to and fro. With `cells` above 0 there is a map of the first region's
-    /// pages, of at most that many cells.
-    ///
-    /// **Cost**: one message each way; the node looks at each page that has moved between hosts. **Errors**: [`Error::NotInTime`] where the
-    /// node does not answer within a few seconds; [`Error::NodeLost`]; [`Error::LimitReached`] for more than
-    /// [`LOOK_COUNT_MAX`](hanare_protocol::limits::LOOK_COUNT_MAX) regions.
-    pub fn look(&self, node: &NodeStatus, regions: &[&Region], cells: u32) -> Result<Seen> {
-        let has_first = regions.first().is_some_and(|first| first.key_on(node.node).is_some());
-        let readable = regions.iter().filter_map(|region| region.key_on(node.node)).collect();
-        let look = Look { readable, cells: if has_first { cells } else { 0 } };
-        self.shared.remote(node.node, Some(&node.address))?.look(&look, Patience::UpTo(LOOK))
-    }
-
-    /// The memory behind what a node lends: its kind, its pages, and the host's NUMA nodes on which it lies. All of it is told, and that of
-    /// `regions`, which are open for reading. `None` of a node whose version does not tell.
-    ///
-    /// **Cost**: one message each way; the node looks at some thousand pages. **Errors**: as for [`Pool::look`].
-    pub fn backing(&self, node: &NodeStatus, regions: &[&Region]) -> Result<Option<Backing>> {
-        if node.memory.versions.newest.min(settings::versions()?.newest) < backing::SINCE {
-            return Ok(None);
-        }
-        let look = Look { readable: regions.iter().filter_map(|region| region.key_on(node.node)).collect(), cells: 0 };
-        self.shared.remote(node.node, Some(&node.address))?.backing(&look, Patience::UpTo(LOOK)).map(Some)
     }
 
     /// Describes the pool: its nodes and what they lend.

@@ -115,6 +115,11 @@ impl NodeSession {
         self.versions
     }
 
+    /// The version of the wire that this program and its node speak.
+    pub fn spoken(&self) -> u32 {
+        self.spoken
+    }
+
     /// Asks, and waits for the answer.
     pub fn ask(&self, request: &Request) -> Result<Answer> {
         self.ask_with_fds(request, Vec::new()).map(|(answer, _)| answer)

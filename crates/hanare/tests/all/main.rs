@@ -57,6 +57,7 @@ mod cost;
 mod entry;
 mod entry_programs;
 mod equal_addresses;
+mod faces;
 mod fault_steps;
 mod fault_steps_of_nodes;
 mod fetched_bodies;

@@ -446,8 +446,10 @@ impl<M: CommandMemory> Incoming<M> {
             self.last = head.seq;
         }
         let query = Query::decode(head, front).map_err(garbage)?;
-        if let Query::Name(name) = query {
-            self.name = Some(name);
+        match query {
+            Query::Name(name) => self.name = Some(name),
+            Query::Face(face) => self.memory.used_by(face),
+            _ => {}
         }
         Ok(Arrived::Query(query))
     }
@@ -470,7 +472,7 @@ fn list_len(front: &[u8]) -> Result<u64, Malformed> {
 /// A query's part of a link's turn. A look goes through all that a node has, and a lock or a barrier may bring half a MiB.
 pub(super) fn query_weight(query: &Query) -> usize {
     match query {
-        Query::Look(_) | Query::Backing(_) => LINK_TURN_COUNT,
+        Query::Look(_) | Query::Backing(_) | Query::Faces => LINK_TURN_COUNT,
         Query::Sync(SyncRequest::Lock { .. } | SyncRequest::Sleep { .. }) => LINK_TURN_COUNT / 4,
         Query::Sync(SyncRequest::Release { .. } | SyncRequest::Arrive(_, Some(_))) => LINK_TURN_COUNT / 4,
         _ => 1,

@@ -3,6 +3,7 @@
 use hanare_protocol::id::{Gid, Slot};
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
+use hanare_protocol::wire::face::ProgramFace;
 use hanare_protocol::{Error, Result};
 use std::ops::Range;
 
@@ -23,6 +24,9 @@ pub trait CommandMemory {
 
     /// Begins the moves of a command of `len` bytes.
     fn begin(&self, op: Op, len: u64) -> Self::Execution;
+
+    /// Notes the face by which the link's program uses the pool: that of all its commands from here on.
+    fn used_by(&mut self, face: ProgramFace);
 
     /// Notes that a command was refused.
     fn refused(&self, error: &Error);

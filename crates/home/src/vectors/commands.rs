@@ -6,6 +6,7 @@ use crate::memory::{Bytes, Memory};
 use hanare_protocol::id::{Gid, Rights, Slot};
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
+use hanare_protocol::wire::face::ProgramFace;
 use hanare_protocol::wire::queue::encode_appended;
 use hanare_protocol::{Error, Result};
 use std::ops::Range;
@@ -26,6 +27,8 @@ impl CommandMemory for Rc<Vectors> {
     fn begin(&self, op: Op, _len: u64) -> VectorExecution {
         VectorExecution { op, held: Vec::new(), result: Vec::new() }
     }
+
+    fn used_by(&mut self, _face: ProgramFace) {}
 
     fn refused(&self, _error: &Error) {}
 

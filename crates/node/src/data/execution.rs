@@ -1,6 +1,6 @@
 //! The moves of a command's bytes. `hanare-home` decides which are next.
 
-use crate::counts::{Counts, Timing};
+use crate::counts::{Counts, CountsByFace, Timing};
 use crate::extent::Writing;
 use crate::extents::{Extents, Opened};
 use crate::lost::lost_memory;
@@ -13,6 +13,7 @@ use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
 use hanare_protocol::wire::control::CommandOrigin;
+use hanare_protocol::wire::face::ProgramFace;
 use hanare_protocol::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ use std::sync::Arc;
 pub(crate) struct CommandExtents {
     pub extents: Arc<Extents>,
     pub from: CommandOrigin,
-    /// The counts of the link's user.
+    /// The counts of the link's user, and those of its face.
+    pub faces: CountsByFace,
     pub counts: Arc<Counts>,
 }
 
@@ -56,6 +58,10 @@ impl CommandMemory for CommandExtents {
 
     fn begin(&self, op: Op, len: u64) -> NodeExecution {
         NodeExecution { op, exec: Exec::new(op), result: Vec::new(), _watch: self.counts.watch(&op, self.from, len) }
+    }
+
+    fn used_by(&mut self, face: ProgramFace) {
+        self.counts = self.faces.of(face);
     }
 
     fn refused(&self, error: &Error) {

@@ -8,6 +8,7 @@ use hanare_home::{Buffers, Destination, LinkCommands};
 use hanare_memory::Window;
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::wire::control::CommandOrigin;
+use hanare_protocol::wire::face::ProgramFace;
 use hanare_protocol::wire::head::Head;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
@@ -22,9 +23,11 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    pub fn new(extents: Arc<Extents>, from: CommandOrigin, uid: u32) -> Inbox {
-        let counts = extents.counts.of(uid);
-        let commands = LinkCommands::new(CommandExtents { extents, from, counts });
+    /// An inbox for a link of that user, whose commands count for `face` until the program tells another.
+    pub fn new(extents: Arc<Extents>, from: CommandOrigin, uid: u32, face: ProgramFace) -> Inbox {
+        let faces = extents.counts.of(uid);
+        let counts = faces.of(face);
+        let commands = LinkCommands::new(CommandExtents { extents, from, faces, counts });
         Inbox { commands, front: Vec::new(), lists: Vec::new(), stage: Vec::new() }
     }
 }
@@ -103,7 +106,8 @@ mod tests {
             ..LenderOptions::default()
         })
         .unwrap();
-        let mut inbox = Inbox::new(Arc::new(Extents::new(Arc::new(lender))), CommandOrigin::OtherHost, 0);
+        let extents = Arc::new(Extents::new(Arc::new(lender)));
+        let mut inbox = Inbox::new(extents, CommandOrigin::OtherHost, 0, ProgramFace::Rust);
         let put = Command::new(Op::Put, 0, Slot(7), Grant([0; 16]), &Shape::contiguous(0, 1000));
         let head = Head { count: 1, body_len: COMMAND_LEN as u64 + 1000, ..Head::new(Kind::Commands, 5) };
         inbox.place(&head, 0).unwrap().write_from(&put.encode()).unwrap();

@@ -11,6 +11,7 @@ use hanare_protocol::id::{ClientId, User};
 use hanare_protocol::wire::control::CommandOrigin;
 use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::wire::exchange::Query;
+use hanare_protocol::wire::face::ProgramFace;
 use hanare_protocol::wire::head::{Head, Kind};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -55,7 +56,9 @@ impl Session {
     pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, who: (ClientId, User), looks: bool) -> Session {
         // Programs of this host have no series: their link ends with them.
         let from = if looks { CommandOrigin::OtherHost } else { CommandOrigin::OwnHost };
-        Session { link, inbox: Inbox::new(extents, from, who.1.uid), replies: Replies::default(), who, looks, is_drained: false }
+        let face = if who.0 == ClientId(0) { ProgramFace::Node } else { ProgramFace::Unknown };
+        let inbox = Inbox::new(extents, from, who.1.uid, face);
+        Session { link, inbox, replies: Replies::default(), who, looks, is_drained: false }
     }
 
     fn answers(&self) -> &NodeAnswers {

@@ -17,6 +17,7 @@ use crate::wire::command::{Op, dims_list};
 use crate::wire::control::{Memory, NodeAddress, Order, RegionView, ReportedExtent};
 use crate::wire::copies::{CopiedExtent, ExtentWrite};
 use crate::wire::exchange::Question;
+use crate::wire::face::ProgramFace;
 use crate::wire::greeting::{NONCE_LEN, Role};
 use crate::wire::head::Kind;
 use crate::wire::page::{Frame, NodeMessage};
@@ -137,6 +138,8 @@ fn messages_of_data_links() {
         packed(Query::Sync(SyncRequest::Permit { name: "a".to_owned(), mode: 0o640 }).encode(1)),
         packed(Query::Sync(SyncRequest::Join { address, parties: 2, number: 1, client: party }).encode(1)),
         packed(Query::Name(7).encode(1)),
+        packed(Query::Face(ProgramFace::C).encode(1)),
+        packed(Query::Faces.encode(1)),
         packed(Query::Settled(1, vec![settled]).encode(1)),
         packed(Reply::Synced(SyncAnswer::Ready { count: 2, queues: [9; QUEUE_READY_COUNT_MAX] }).encode(1)),
         packed(Reply::Synced(SyncAnswer::Lane { lane: 1, accepted: 2 }).encode(1)),

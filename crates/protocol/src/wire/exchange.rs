@@ -14,6 +14,7 @@
 use super::Malformed;
 use super::backing::{ABOUT_BACKING, Backing};
 use super::control;
+use super::face::{ABOUT_FACES, FaceCounts, ProgramFace};
 use super::head::{Head, Kind};
 use super::look::{Look, Seen};
 use super::page::{GRANTED_LEN, PAGE_REQUEST_LEN, PageRequest, Settled};
@@ -63,13 +64,17 @@ pub enum Query {
     Look(Look),
     /// Asks for the memory behind the node's extents; answered by [`Reply::Backing`]. Since version 28.
     Backing(Look),
+    /// Tells the face by which the program uses the pool. Not answered. Since version 28.
+    Face(ProgramFace),
+    /// Asks for the node's counts by face; answered by [`Reply::Faces`]. Since version 28.
+    Faces,
 }
 
 impl Query {
     /// True for kinds of message that are queries, whose bodies are taken in whole.
     pub fn is_of(kind: Kind) -> bool {
         use Kind::*;
-        matches!(kind, Ping | Name | Ask | Sync | Pages | Settled | Crowded | TakeOver | Look)
+        matches!(kind, Ping | Name | Ask | Sync | Pages | Settled | Crowded | TakeOver | Look | Face)
     }
 
     /// The kind of [`Reply`] that answers it beside a refusal, if one does.
@@ -79,8 +84,8 @@ impl Query {
             Query::Ask(_) => Some(Kind::Told),
             Query::Sync(_) => Some(Kind::Synced),
             Query::Pages(..) => Some(Kind::Granted),
-            Query::Look(_) | Query::Backing(_) => Some(Kind::Seen),
-            Query::Name(_) | Query::Settled(..) | Query::Crowded(_) | Query::TakeOver { .. } => None,
+            Query::Look(_) | Query::Backing(_) | Query::Faces => Some(Kind::Seen),
+            Query::Name(_) | Query::Settled(..) | Query::Crowded(_) | Query::TakeOver { .. } | Query::Face(_) => None,
         }
     }
 
@@ -105,7 +110,9 @@ impl Query {
             Query::Crowded(gid) => (crowded_head(*gid), Vec::new()),
             Query::TakeOver { gid, first, count } => (take_over_head(*gid, *first, *count), Vec::new()),
             Query::Look(look) => with_value(Kind::Look, seq, look),
-            Query::Backing(look) => about_backing(with_value(Kind::Look, seq, look)),
+            Query::Backing(look) => about(ABOUT_BACKING, with_value(Kind::Look, seq, look)),
+            Query::Face(face) => (face_head(*face), Vec::new()),
+            Query::Faces => about(ABOUT_FACES, (Head::new(Kind::Look, seq), Vec::new())),
         }
     }
 
@@ -121,7 +128,12 @@ impl Query {
             Kind::Crowded => Query::Crowded(Gid(head.detail)),
             Kind::TakeOver => Query::TakeOver { gid: Gid(head.detail), first: slot(head.seq)?, count: slot(head.count.into())? },
             Kind::Look if head.detail == ABOUT_BACKING => Query::Backing(control::decode(body)?),
+            Kind::Look if head.detail == ABOUT_FACES => match body {
+                [] => Query::Faces,
+                _ => return Err(Malformed("bytes behind a question that has none")),
+            },
             Kind::Look => Query::Look(control::decode(body)?),
+            Kind::Face => Query::Face(ProgramFace::told(head.detail)),
             _ => return Err(Malformed("a message that only nodes send")),
         })
     }
@@ -149,6 +161,8 @@ pub enum Reply {
     Seen(Box<Seen>),
     /// To [`Query::Backing`].
     Backing(Box<Backing>),
+    /// To [`Query::Faces`].
+    Faces(Box<FaceCounts>),
 }
 
 impl Reply {
@@ -162,7 +176,8 @@ impl Reply {
             Reply::Told(happened) => with_value(Kind::Told, seq, happened),
             Reply::Synced(answer) => with_value(Kind::Synced, seq, answer),
             Reply::Seen(seen) => with_value(Kind::Seen, seq, seen),
-            Reply::Backing(backing) => about_backing(with_value(Kind::Seen, seq, backing)),
+            Reply::Backing(backing) => about(ABOUT_BACKING, with_value(Kind::Seen, seq, backing)),
+            Reply::Faces(counts) => about(ABOUT_FACES, with_value(Kind::Seen, seq, counts)),
         }
     }
 
@@ -176,6 +191,7 @@ impl Reply {
             Kind::Told => Reply::Told(control::decode(body)?),
             Kind::Synced => Reply::Synced(control::decode(body)?),
             Kind::Seen if head.detail == ABOUT_BACKING => Reply::Backing(control::decode(body)?),
+            Kind::Seen if head.detail == ABOUT_FACES => Reply::Faces(control::decode(body)?),
             Kind::Seen => Reply::Seen(control::decode(body)?),
             _ => return Err(Malformed("a message that only clients send")),
         })
@@ -207,6 +223,11 @@ pub fn take_over_head(gid: Gid, first: u16, count: u16) -> Head {
     Head { detail: gid.0, count: count.into(), ..Head::new(Kind::TakeOver, first.into()) }
 }
 
+/// The head of [`Query::Face`].
+pub fn face_head(face: ProgramFace) -> Head {
+    Head { detail: face.number().into(), ..Head::new(Kind::Face, 0) }
+}
+
 fn slot(number: u64) -> Result<u16, Malformed> {
     number.try_into().map_err(|_| Malformed("a slot that there is not"))
 }
@@ -229,8 +250,8 @@ fn with_value<T: Serialize>(kind: Kind, seq: u64, value: &T) -> (Head, Vec<u8>) 
     (Head { body_len: body.len() as u64, ..Head::new(kind, seq) }, body)
 }
 
-fn about_backing((head, body): (Head, Vec<u8>)) -> (Head, Vec<u8>) {
-    (Head { detail: ABOUT_BACKING, ..head }, body)
+fn about(what: u64, (head, body): (Head, Vec<u8>)) -> (Head, Vec<u8>) {
+    (Head { detail: what, ..head }, body)
 }
 
 fn with_records(kind: Kind, seq: u64, count: usize, len: usize) -> Head {
@@ -276,6 +297,8 @@ mod tests {
             Query::TakeOver { gid: Gid(77), first: 12, count: 3 },
             Query::Look(Look { cells: 7, ..Look::default() }),
             Query::Backing(Look { cells: 7, ..Look::default() }),
+            Query::Face(ProgramFace::Fortran),
+            Query::Faces,
         ]
     }
 
@@ -301,6 +324,9 @@ mod tests {
                 wish: vec![1],
                 all: Residence { len: 5, numa: [(0, 5)].into(), ..Residence::default() },
                 regions: vec![(Gid(3), Residence::default())],
+            })),
+            Reply::Faces(Box::new(FaceCounts {
+                faces: vec![(99, NodeCounts { commands: Vec::new(), refused: vec![("other".to_owned(), 1)] })],
             })),
         ]
     }
@@ -341,6 +367,12 @@ mod tests {
     fn a_node_that_does_not_read_the_detail_takes_the_question_for_a_look() {
         let (head, body) = Query::Backing(Look::default()).encode(1);
         assert_eq!(Query::decode(&Head { detail: 0, ..head }, &body), Ok(Query::Look(Look::default())));
+    }
+
+    #[test]
+    fn a_face_of_a_later_version_is_another_one() {
+        let head = Head { detail: 1 << 40, ..face_head(ProgramFace::C) };
+        assert_eq!(Query::decode(&head, &[]), Ok(Query::Face(ProgramFace::Other)));
     }
 
     #[test]

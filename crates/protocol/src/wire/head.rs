@@ -89,6 +89,8 @@ pub enum Kind {
     /// A thread does not know the outcome of the requests of `count` slots from slot `seq` on. To its host's own node; `detail` is the
     /// region. Not answered.
     TakeOver = 24,
+    /// Tells the face by which the program uses the pool: `detail` is its number ([`super::face`]). Not answered. Since version 28.
+    Face = 25,
 }
 
 /// A message's head.
@@ -169,7 +171,14 @@ impl Head {
             Kind::Look | Kind::Seen => LOOK_LEN_MAX,
             Kind::Append => QUEUE_APPEND_LEN_MAX,
             Kind::Ahead => MESSAGE_RING_LEN_MAX,
-            Kind::Ping | Kind::Pong | Kind::Name | Kind::Working | Kind::Crowded | Kind::TakeOver | Kind::Appended => 0,
+            Kind::Ping
+            | Kind::Pong
+            | Kind::Name
+            | Kind::Working
+            | Kind::Crowded
+            | Kind::TakeOver
+            | Kind::Appended
+            | Kind::Face => 0,
         };
         self.body_len <= body_len_max && self.count as usize <= BATCH_COUNT_MAX
     }

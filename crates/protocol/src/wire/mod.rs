@@ -3,7 +3,7 @@
 //! A stream carries messages: a [`head::Head`], then `body_len` bytes. The body of a request is its [`command::Command`]s, then the bytes
 //! of its puts in order. The body of a reply is the bytes of its gets in order. All else that goes over a data link is a query or a reply
 //! of [`exchange`]. In it are what clients share ([`sync`], [`queue`]), what threads say of pages ([`page`]), and appends of a program to
-//! another ([`link`]). So are what barriers and releases carry ([`carried`]), and what a node has ([`look`]). Control messages
+//! another ([`link`]). So are what barriers and releases carry ([`carried`]), what a node has ([`look`]), and the faces of programs ([`face`]). Control messages
 //! ([`control`]) are one postcard value in the body. What unchanged programs tell the keeper of their memory is in [`main_memory`]. A
 //! stream begins with a [`greeting`].
 
@@ -13,6 +13,7 @@ pub mod command;
 pub mod control;
 pub mod copies;
 pub mod exchange;
+pub mod face;
 pub mod greeting;
 pub mod head;
 pub mod link;

@@ -1,7 +1,9 @@
 use super::*;
+use crate::faces::FaceSum;
 use crate::top::sample::{LockSample, NodeSample, ProgramSample, RegionSample, RunSample, Traffic};
 use hanare::{
-    ClientId, Epoch, Gid, JobId, JobRank, LockStat, Memory, NodeId, NodeStatus, PageRun, Placement, ProgramStat, Rank, RegionStat,
+    ClientId, Epoch, Gid, JobId, JobRank, LockStat, Memory, NodeId, NodeStatus, PageRun, Placement, ProgramFace, ProgramStat,
+    Rank, RegionStat,
 };
 use hanare_protocol::lock::Mode;
 use ratatui::Terminal;
@@ -60,6 +62,8 @@ fn sample(at: Instant, faults: u64) -> Sample {
         lock_count: 1,
         runs: vec![RunSample { gid: Gid(1), region: "alpha".to_owned(), home: NodeId(0), run }],
         map: Some(RegionMap { region: "alpha".to_owned(), pages_each: 1, cells }),
+        faces: [(ProgramFace::Files, FaceSum { commands: faults * 10, bytes: faults << 20, micros: faults * 25, refused: 1 })]
+            .into(),
     }
 }
 
@@ -93,7 +97,7 @@ fn words(line: &str) -> Vec<&str> {
 fn nodes_stand_on_a_screen_of_80_by_24() {
     let lines = screen(&view());
     assert_eq!(lines[0], "hanare top: 2 of 3 nodes, 2 regions, 2 programs, 1 locks held");
-    assert!(lines[1].starts_with(" 1 nodes  2 regions  3 programs  4 locks  5 to and fro"), "{lines:#?}");
+    assert!(lines[1].starts_with(" 1 nodes  2 regions  3 programs  4 locks  5 to and fro  6 faces"), "{lines:#?}");
     let heads = ["NODE", "NAME", "STATE", "LENT", "USED", "PROGRAMS", "COMMANDS/S", "BYTES/S", "FAULTS/S", "HOPS/S"];
     assert_eq!(words(&lines[2]), heads, "whole: {lines:#?}");
     assert_eq!(words(&lines[3]), ["0", "host-0", "alive", "4.0G", "3.0M", "2", "30K", "2.9G", "3.0K", "1.5K"]);
@@ -109,6 +113,7 @@ fn every_table_fits_and_shows_its_rows() {
         ('3', 4, vec!["rank", "1", "1", "101", "1000", "1", "of", "2", "0000abc00000"]),
         ('4', 3, vec!["ledger", "alone", "rank", "0", "3", "rank", "1", "and", "2", "more"]),
         ('5', 3, vec!["alpha", "pages", "12-90", "46K", "3.0K", "3.1", "s", "0,1", "0"]),
+        ('6', 3, vec!["files", "60K", "5.9G", "30K", "2.9G", "2.5", "1"]),
     ] {
         press(&mut view, &[KeyCode::Char(key)]);
         let lines = screen(&view);

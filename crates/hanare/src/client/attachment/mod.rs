@@ -34,7 +34,9 @@ pub(crate) use reconnector::Reconnect;
 
 use super::call_numbers::CallNumbers;
 use super::remote::{Blame, Dial, Remote};
+use crate::face;
 use deaths::Deaths;
+use hanare_fabric::Link;
 use hanare_fabric::agree;
 use hanare_fabric::settings;
 use hanare_fabric::shm::ShmLink;
@@ -258,8 +260,13 @@ impl Shared {
             let shared =
                 shared.upgrade().ok_or_else(|| Error::NoNode { address: address.clone(), reason: "detached".to_owned() })?;
             let deadline = Instant::now() + patience;
-            let agree = |greeted| agree::agree(greeted, shared.fabric, deadline);
-            Ok(shared.greet(node, &address, Some(series), deadline, agree)?.link)
+            let agree = |greeted: tcp::Greeted| {
+                let spoken = greeted.spoken;
+                Ok((agree::agree(greeted, shared.fabric, deadline)?.link, spoken))
+            };
+            let (mut link, spoken) = shared.greet(node, &address, Some(series), deadline, agree)?;
+            tell_face(&mut *link, spoken);
+            Ok(link)
         }))
     }
 
@@ -355,12 +362,22 @@ impl Shared {
                 }
                 return Err(shared.own_lost());
             };
-            Ok(Box::new(ShmLink::open(link, &node.to_string())?) as Box<dyn hanare_fabric::Link>)
+            let mut link = ShmLink::open(link, &node.to_string())?;
+            tell_face(&mut link, life.session.spoken());
+            Ok(Box::new(link) as Box<dyn Link>)
         };
         let remote = Remote::new(node, self.bound, (Box::new(dial), Box::new(|| None)), self.known())?;
         let remote = Arc::new(remote.of_this_host());
         self.places().insert(node, KnownNode { address: None, remote });
         Ok(())
+    }
+}
+
+/// Tells a node on a new link by which face this program uses the pool. A link that breaks under it is found broken by the next message.
+fn tell_face(link: &mut dyn Link, spoken: u32) {
+    if let Some(head) = face::told(spoken) {
+        // SAFETY: there is no body.
+        let _ = unsafe { link.send(&head, &[]) };
     }
 }
 

@@ -4,6 +4,7 @@ use super::{ASK, Patience, Remote};
 use hanare_protocol::error::Happened;
 use hanare_protocol::wire::backing::Backing;
 use hanare_protocol::wire::exchange::{Query, Question, Reply};
+use hanare_protocol::wire::face::FaceCounts;
 use hanare_protocol::wire::look::{Look, Seen};
 use hanare_protocol::{Error, Result};
 use std::sync::atomic::Ordering;
@@ -50,6 +51,16 @@ impl Remote {
     pub fn backing(&self, look: &Look, patience: Patience) -> Result<Backing> {
         match self.query(&Query::Backing(look.clone()), patience, (self.left(patience), self.bound))? {
             Some(Reply::Backing(backing)) => Ok(*backing),
+            _ => Err(self.garbage()),
+        }
+    }
+
+    /// Asks for the node's counts by face.
+    ///
+    /// **Errors**: as for [`Remote::look`].
+    pub fn face_counts(&self, patience: Patience) -> Result<FaceCounts> {
+        match self.query(&Query::Faces, patience, (self.left(patience), self.bound))? {
+            Some(Reply::Faces(counts)) => Ok(*counts),
             _ => Err(self.garbage()),
         }
     }

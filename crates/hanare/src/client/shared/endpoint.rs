@@ -12,8 +12,9 @@
 //! nobody else looks at its buffer.
 
 use crate::client::attachment::{FaultTraffic, Shared, count};
+use crate::face;
 use hanare_fabric::agree;
-use hanare_fabric::tcp::Channel;
+use hanare_fabric::tcp::{Channel, Greeted};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{PAGE_LEN, SPIN_ANSWER_US};
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
@@ -99,8 +100,13 @@ impl Endpoint {
     /// [`Endpoint::connect`], in a time of its own.
     pub fn connect_within(shared: &Shared, node: NodeId, address: &str, bound: Duration, patience: Duration) -> Result<Endpoint> {
         let deadline = Instant::now() + patience;
-        let channel = shared.greet(node, address, None, deadline, |greeted| agree::take_channel(greeted, deadline))?;
-        Ok(Endpoint::over(node, channel, bound, shared.faults.clone()))
+        let agree = |greeted: Greeted| Ok((greeted.spoken, agree::take_channel(greeted, deadline)?));
+        let (spoken, channel) = shared.greet(node, address, None, deadline, agree)?;
+        let endpoint = Endpoint::over(node, channel, bound, shared.faults.clone());
+        // No traffic of the mapping: it goes with the connection. One that breaks under it is found broken later.
+        let told = face::told(spoken).map_or(Ok(()), |head| endpoint.send_all(&[&head.encode()]));
+        let _ = told.map_err(|why| endpoint.give_up(why));
+        Ok(endpoint)
     }
 
     /// An endpoint over a stream that does not block.

@@ -56,8 +56,8 @@ impl ServiceLoop {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 self.answer(id, seq, Response::Reply(Reply::Pong { unix_ns: since.as_nanos() as u64 }));
             }
-            // Its inbox keeps the name.
-            Query::Name(_) => {}
+            // Its inbox keeps the name, and the face.
+            Query::Name(_) | Query::Face(_) => {}
             Query::Ask(question) => {
                 let happened = self.inquire(question);
                 self.answer(id, seq, Response::Reply(Reply::Told(happened)));
@@ -77,7 +77,7 @@ impl ServiceLoop {
                 let (client, slots) = (session.client(), first..first.saturating_add(count));
                 self.tell_home(PageInput::TakeOver { client, gid, slots });
             }
-            Query::Look(_) | Query::Backing(_) => {
+            Query::Look(_) | Query::Backing(_) | Query::Faces => {
                 let reply = self.look_in_turn(id, &query).unwrap_or_else(Reply::Refused);
                 self.answer(id, seq, Response::Reply(reply));
             }

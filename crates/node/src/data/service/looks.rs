@@ -29,18 +29,22 @@ impl ServiceLoop {
 
     /// The report for a link's user. A link gets one report at a time, because it is long.
     fn look_at(&self, id: u64, query: &Query) -> Result<Reply> {
-        let (Query::Look(look) | Query::Backing(look)) = query else { return Ok(Reply::Working) };
         let Some(SeatedLink { seat: Connection::Client(session), .. }) = self.places.get(&id) else { return Ok(Reply::Working) };
         if session.is_blocked() {
             return Err(Error::LimitReached { what: "looks of one program at a node at once".to_owned(), limit: 1 });
         }
+        let user = session.user();
+        let sees_all = user.uid == 0 || user.uid == rustix::process::geteuid().as_raw();
+        let look = match query {
+            Query::Look(look) | Query::Backing(look) => look,
+            Query::Faces => return Ok(Reply::Faces(Box::new(self.extents.counts.read_faces_by(user.uid, sees_all)))),
+            _ => return Ok(Reply::Working),
+        };
         if look.readable.len() > LOOK_COUNT_MAX {
             return Err(Error::LimitReached { what: "regions that one look tells of".to_owned(), limit: LOOK_COUNT_MAX as u64 });
         }
-        let user = session.user();
         let readable = |(slot, grant): &(_, _)| self.extents.hold(*slot, *grant, Rights::Read).ok().map(|held| held.gid());
         let mut gids: BTreeSet<Gid> = look.readable.iter().filter_map(readable).collect();
-        let sees_all = user.uid == 0 || user.uid == rustix::process::geteuid().as_raw();
         if matches!(query, Query::Backing(_)) {
             return Ok(Reply::Backing(Box::new(self.extents.backing(&gids, sees_all))));
         }
