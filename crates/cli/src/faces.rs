@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// A node's counts, for each face that has some. A node of an earlier version does not tell: all of its counts are of an unknown face.
 ///
-/// Numbers of faces that this build does not know are one face here, so one face may come more than once.
+/// All numbers that this build does not know are one face here. So that face may come more than once.
 pub fn of_node(told: Option<FaceCounts>, all: &NodeCounts) -> Vec<(ProgramFace, NodeCounts)> {
     match told {
         Some(told) => told.faces.into_iter().map(|(face, counts)| (ProgramFace::of(face.into()), counts)).collect(),

@@ -2,6 +2,7 @@
 //!
 //! A slice that lies in another, as a fault inside a command, is counted for itself: the times of one thread add up to no more than its life.
 
+mod events;
 mod otlp;
 
 use crate::print::{self, Column};
@@ -9,11 +10,9 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use hanare_protocol::limits::WHAT_IF_RECORDING_LEN_MAX;
 use otlp::Spans;
-use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -190,24 +189,6 @@ fn open(file: &Path) -> Result<BufReader<File>> {
     Ok(BufReader::new(open))
 }
 
-/// Takes the events of a list one after another.
-struct Events<F>(F);
-
-impl<'de, F: FnMut(Traced)> Visitor<'de> for Events<F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of events")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut events: A) -> Result<(), A::Error> {
-        while let Some(event) = events.next_element()? {
-            (self.0)(event);
-        }
-        Ok(())
-    }
-}
-
 /// A time in which a thread did something, in microseconds.
 #[derive(Clone, Debug)]
 struct Slice {
@@ -260,12 +241,10 @@ impl Spread {
 impl Timeline {
     /// Takes the events of a file. `also` sees each before. What came before an error is taken.
     pub fn take_all(&mut self, from: impl Read, mut also: impl FnMut(&Traced)) -> Result<()> {
-        let mut from = serde_json::Deserializer::from_reader(from);
-        from.deserialize_seq(Events(|event| {
+        events::each(from, |event| {
             also(&event);
             self.take(event);
-        }))?;
-        Ok(from.end()?)
+        })
     }
 
     fn take(&mut self, event: Traced) {
