@@ -2,11 +2,12 @@
 //!
 //! The model is fed with durable records and with what clients asked; it shares no code with the coordinator's own ledger.
 
+use super::TenantChecks;
 use crate::check::{Check, check};
 use hanare_protocol::coordinator::{AskKey, Coordinator, Ended, ExtentCopies, Record, RegionRecord};
-use hanare_protocol::id::{Epoch, Gid, Grant, Incarnation, NodeId, Slot};
+use hanare_protocol::id::{Epoch, Gid, Grant, Incarnation, NodeId, Slot, is_tenant};
 use hanare_protocol::placement::Extent;
-use hanare_protocol::wire::control::{Answer, Made, RegionView, Request};
+use hanare_protocol::wire::control::{Answer, Made, RegionView, Request, TenantWish};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Time for which the model remembers what was true: a coordinator may tell it so much later that it was.
@@ -40,21 +41,36 @@ impl SeenExtent {
     }
 }
 
+/// A request: of whom, what, and when.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub uid: u32,
+    pub what: Request,
+    at_ms: u64,
+}
+
 /// The model.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
     regions: BTreeMap<Gid, Seen>,
     /// Regions that the last batch removed: outputs of its pass may show them as they were before.
     removed: BTreeMap<Gid, Seen>,
-    gids: BTreeSet<Gid>,
+    /// Names that the last batch took from regions.
+    renamed: BTreeMap<Gid, String>,
+    /// Regions that ever had another name.
+    renamed_ever: BTreeSet<Gid>,
+    /// The owner of each region that there is, or was.
+    owners: BTreeMap<Gid, u32>,
+    pub tenants: TenantChecks,
     lives: BTreeMap<NodeId, Incarnation>,
     ended: BTreeSet<(NodeId, Epoch)>,
-    asked: BTreeMap<AskKey, (u32, Request)>,
+    asked: BTreeMap<AskKey, Asked>,
     carried_out: BTreeSet<AskKey>,
     /// The epoch in which a grant was made, and for which extent.
     grants: BTreeMap<[u8; 16], (NodeId, Epoch, Gid)>,
     /// The regions and lives of before, and until when they were those of today.
     before: VecDeque<Version>,
+    now_ms: u64,
 }
 
 #[derive(Debug)]
@@ -66,8 +82,8 @@ struct Version {
 
 impl Checks {
     /// A client asks.
-    pub fn on_asked(&mut self, key: AskKey, uid: u32, what: &Request) {
-        self.asked.insert(key, (uid, what.clone()));
+    pub fn on_asked(&mut self, key: AskKey, uid: u32, what: &Request, at_ms: u64) {
+        self.asked.insert(key, Asked { uid, what: what.clone(), at_ms });
     }
 
     /// A node makes a grant.
@@ -86,8 +102,10 @@ impl Checks {
     }
 
     /// The next batch of records is committed.
-    pub fn begin_batch(&mut self) {
+    pub fn begin_batch(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
         self.removed.clear();
+        self.renamed.clear();
     }
 
     /// A record of the batch.
@@ -108,18 +126,22 @@ impl Checks {
                 self.on_created(region, *by)
             }
             Record::Resized { gid, span, by, holders } => {
-                self.on_carried_out(*by, |what| matches!(what, Request::Resize { .. }))?;
+                self.on_carried_out(*by, |asked, _| matches!(asked.what, Request::Resize { .. }))?;
                 let more = self.seen(&span.extents, holders);
                 let seen = self.regions.get_mut(gid).ok_or_else(|| format!("{gid} grew without existing"))?;
                 seen.len += span.len;
                 seen.extents.extend(more);
-                Ok(())
+                self.on_more(*gid, *by)
             }
             Record::Altered { gid, changes, by } => {
-                self.on_carried_out(*by, |what| matches!(what, Request::Alter { .. }))?;
+                self.on_carried_out(*by, |asked, _| matches!(asked.what, Request::Alter { .. }))?;
+                if let Some(name) = &changes.name {
+                    self.on_renamed(*gid, name, *by)?;
+                }
                 let seen = self.regions.get_mut(gid).ok_or_else(|| format!("{gid} was altered without existing"))?;
-                seen.copies = changes.copies.unwrap_or(seen.copies);
-                Ok(())
+                let before = seen.copies;
+                seen.copies = changes.copies.unwrap_or(before);
+                if seen.copies > before { self.on_more(*gid, *by) } else { Ok(()) }
             }
             Record::Held { extent, home, holders } => {
                 let now = self.seen(&[*home], std::slice::from_ref(holders)).remove(0);
@@ -133,14 +155,32 @@ impl Checks {
                 *place = SeenExtent { home: stays(now.home), copies };
                 Ok(())
             }
-            Record::Removed { gid, by } => {
-                let seen = self.regions.remove(gid).ok_or_else(|| format!("{gid} was removed without existing"))?;
-                self.on_carried_out(*by, |what| matches!(what, Request::Remove { name } if *name == seen.name))?;
-                self.removed.insert(*gid, seen);
-                Ok(())
+            Record::Removed { gid, by } => self.on_removed(*gid, *by),
+            Record::Tenant { tenant, by: Some(by) } => {
+                self.on_carried_out(*by, |asked, all| all.fits(&asked.what, tenant))?;
+                let is_new = matches!(self.asked[by].what, Request::Tenants(TenantWish::Create { .. }));
+                self.tenants.on_record(tenant, is_new, self.now_ms)
+            }
+            Record::TenantRemoved { number, by: Some(by) } => {
+                let left = self.regions.values().find(|seen| seen.uid == *number);
+                check(left.is_none(), || format!("tenant {number} is removed, and has {left:?}"))?;
+                self.on_carried_out(*by, |asked, all| all.removes(&asked.what, *number))?;
+                self.tenants.on_removed(*number, self.now_ms)
             }
             _ => Ok(()),
         }
+    }
+
+    /// A region is removed: by itself, or with its tenant.
+    fn on_removed(&mut self, gid: Gid, by: AskKey) -> Check {
+        let seen = self.regions.remove(&gid).ok_or_else(|| format!("{gid} was removed without existing"))?;
+        let with_tenant = self.asked.get(&by).is_some_and(|asked| self.tenants.removes_all_of(&asked.what, seen.uid));
+        if !with_tenant {
+            let is_its = |asked: &Asked, name: &String, all: &TenantChecks| all.inside(asked.uid, name) == seen.name;
+            self.on_carried_out(by, |asked, all| matches!(&asked.what, Request::Remove { name } if is_its(asked, name, all)))?;
+        }
+        self.removed.insert(gid, seen);
+        Ok(())
     }
 
     /// A region takes the place of another: of one that was its owner's, and lost bytes with the life of a node.
@@ -153,17 +193,43 @@ impl Checks {
 
     fn on_created(&mut self, region: &RegionRecord, by: AskKey) -> Check {
         let (name, len) = (&region.name, region.layout.len());
-        check(self.gids.insert(region.gid), || format!("{} was used twice", region.gid))?;
+        let is_new = self.owners.insert(region.gid, region.owner.uid).is_none();
+        check(is_new, || format!("{} was used twice", region.gid))?;
         check(self.regions.values().all(|seen| seen.name != *name), || format!("two regions are named '{name}'"))?;
-        let asked =
-            |what: &Request| matches!(what, Request::Create { name: asked, len: bytes, .. } if asked == name && *bytes == len);
-        self.on_carried_out(by, asked)?;
-        let uid = self.asked[&by].0;
+        let fits = |asked: &Asked, all: &TenantChecks| {
+            matches!(&asked.what, Request::Create { name: said, len: bytes, .. }
+                if all.inside(asked.uid, said) == *name && *bytes == len)
+        };
+        self.on_carried_out(by, fits)?;
+        let uid = self.asked[&by].uid;
         check(uid == region.owner.uid, || format!("region '{name}' belongs to {}, not to {uid}", region.owner.uid))?;
         let homes: Vec<Extent> = region.layout.extents().copied().collect();
         let extents = self.seen(&homes, &region.holders);
         self.regions.insert(region.gid, Seen { name: name.clone(), uid, len, copies: region.copies, extents });
+        self.on_more(region.gid, by)
+    }
+
+    /// A region has another name: one that its owner says, and that no other has.
+    fn on_renamed(&mut self, gid: Gid, to: &str, by: AskKey) -> Check {
+        let fits = |asked: &Asked| {
+            matches!(&asked.what, Request::Alter { changes, .. }
+                if changes.name.as_ref().is_some_and(|said| self.tenants.inside(asked.uid, said) == to))
+        };
+        check(self.asked.get(&by).is_some_and(fits), || format!("nobody gave {gid} the name '{to}'"))?;
+        check(self.regions.values().all(|seen| seen.name != to), || format!("two regions are named '{to}'"))?;
+        let seen = self.regions.get_mut(&gid).ok_or_else(|| format!("{gid} was renamed without existing"))?;
+        let before = std::mem::replace(&mut seen.name, to.to_owned());
+        self.renamed.insert(gid, before);
+        self.renamed_ever.insert(gid);
         Ok(())
+    }
+
+    /// A region has more bytes, by a request.
+    fn on_more(&self, gid: Gid, by: AskKey) -> Check {
+        let uid = self.owners[&gid];
+        let of_owner = self.regions.values().filter(|seen| seen.uid == uid);
+        let used = of_owner.map(|seen| seen.len * u64::from(seen.copies)).sum();
+        self.tenants.on_more(uid, used, self.asked[&by].at_ms)
     }
 
     /// Extents that are held in the lives of today.
@@ -174,8 +240,8 @@ impl Checks {
     }
 
     /// A request has an effect: it was asked for, and it never had one before.
-    fn on_carried_out(&mut self, by: AskKey, fits: impl Fn(&Request) -> bool) -> Check {
-        let asked = self.asked.get(&by).is_some_and(|(_, what)| fits(what));
+    fn on_carried_out(&mut self, by: AskKey, fits: impl Fn(&Asked, &TenantChecks) -> bool) -> Check {
+        let asked = self.asked.get(&by).is_some_and(|asked| fits(asked, &self.tenants));
         check(asked, || format!("nobody asked for what {by:?} did"))?;
         check(self.carried_out.insert(by), || format!("{by:?} was carried out twice"))
     }
@@ -190,30 +256,66 @@ impl Checks {
         check(!self.ended.contains(&(node, epoch)), || format!("{node} resumes {epoch} that was announced as ended"))
     }
 
-    /// A change is answered: its record is durable.
-    pub fn on_answer(&self, key: AskKey, answer: &Answer) -> Check {
-        let is_change = match self.asked.get(&key) {
-            Some((_, Request::Create { .. })) => matches!(answer, Answer::Region(view) if view.made != Made::Found),
-            Some((_, Request::Remove { .. } | Request::Alter { .. })) => true,
+    /// A change that is answered has its record, which is durable. Users are told what they may be told, as of that moment.
+    pub fn on_answer(&self, key: AskKey, answer: &Answer, decided_ms: u64) -> Check {
+        let Some(asked) = self.asked.get(&key) else {
+            // Launchers report the ends of ranks.
+            return check(*answer == Answer::Ok, || format!("nobody asked {key:?}, and it is answered: {answer:?}"));
+        };
+        let is_change = match &asked.what {
+            Request::Create { .. } => matches!(answer, Answer::Region(view) if view.made != Made::Found),
+            Request::Remove { .. } | Request::Alter { .. } => true,
+            Request::Tenants(wish) => *answer == Answer::Ok && !matches!(wish, TenantWish::List { .. }),
             _ => false,
         };
-        check(!is_change || self.carried_out.contains(&key), || format!("{key:?} is answered without a record: {answer:?}"))
+        check(!is_change || self.carried_out.contains(&key), || format!("{key:?} is answered without a record: {answer:?}"))?;
+        match (&asked.what, answer) {
+            (Request::ProveTenant { tenant, hash }, Answer::Tenant(user)) => {
+                self.tenants.on_let_in(tenant, hash, user.uid, asked.at_ms)?;
+            }
+            (Request::Reserve { .. }, Answer::Reserved { granted, elsewhere }) if *granted > 0 => {
+                self.tenants.on_reserved(asked.uid, granted + elsewhere, asked.at_ms)?;
+            }
+            _ => {}
+        }
+        self.tenants.on_answer(asked, answer, &self.owners, decided_ms)?;
+        match answer {
+            Answer::Region(view) => self.on_view(asked.uid, view, decided_ms),
+            _ => Ok(()),
+        }
     }
 
-    /// The coordinator answers with a region, as it was at some moment since then.
-    pub fn on_view(&self, view: &RegionView, since_ms: u64) -> Check {
-        let today = self.on_view_of((&self.regions, &self.lives), view);
+    /// The coordinator refuses a key.
+    pub fn on_key_refused(&self, key: AskKey) -> Check {
+        match self.asked.get(&key) {
+            Some(Asked { what: Request::ProveTenant { tenant, hash }, at_ms, .. }) => {
+                self.tenants.on_key_refused(tenant, hash, *at_ms)
+            }
+            asked => Err(format!("a key is refused, and not asked for: {asked:?}")),
+        }
+    }
+
+    /// The coordinator answers a user with a region, as it was at some moment since then.
+    fn on_view(&self, uid: u32, view: &RegionView, since_ms: u64) -> Check {
+        let today = self.on_view_of(uid, (&self.regions, &self.lives), view);
         let before = self.before.iter().filter(|version| version.until_ms >= since_ms);
-        let mut before = before.map(|version| self.on_view_of((&version.regions, &version.lives), view));
+        let mut before = before.map(|version| self.on_view_of(uid, (&version.regions, &version.lives), view));
         if today.is_err() && before.any(|told| told.is_ok()) { Ok(()) } else { today }
     }
 
     /// The region must exist, whole, in the lives that made it, with grants for it.
-    fn on_view_of(&self, (regions, lives): (&BTreeMap<Gid, Seen>, &BTreeMap<NodeId, Incarnation>), view: &RegionView) -> Check {
+    fn on_view_of(
+        &self,
+        uid: u32,
+        (regions, lives): (&BTreeMap<Gid, Seen>, &BTreeMap<NodeId, Incarnation>),
+        view: &RegionView,
+    ) -> Check {
         let Some(seen) = regions.get(&view.gid).or_else(|| self.removed.get(&view.gid)) else {
             return Err(format!("'{}' was opened without existing", view.name));
         };
-        check(seen.name == view.name && view.layout.len() <= seen.len, || format!("{view:?} is not {seen:?}"))?;
+        let mut names = self.renamed.get(&view.gid).into_iter().chain([&seen.name]);
+        let is_named = names.any(|name| self.tenants.outside(uid, name) == Some(&view.name));
+        check(is_named && view.layout.len() <= seen.len, || format!("{view:?} is not {seen:?}"))?;
         let lost = seen.extents.iter().map(|extent| &extent.home).find(|(node, _, _, life)| lives.get(node) != Some(life));
         check(lost.is_none(), || format!("'{}' was opened although its bytes on {lost:?} are gone", view.name))?;
         check(view.grants.len() == view.layout.extents().count(), || format!("{view:?} lacks grants"))?;
@@ -262,7 +364,8 @@ impl Checks {
         }
         for (uid, used) in used {
             check(coordinator.used(uid) == used, || format!("user {uid} has {used} bytes, not {}", coordinator.used(uid)))?;
-            check(used <= quota, || format!("user {uid} has {used} bytes, over the quota of {quota}"))?;
+            // A tenant's quota may be less than it has.
+            check(used <= quota || is_tenant(uid), || format!("user {uid} has {used} bytes, over the quota of {quota}"))?;
         }
         Ok(())
     }
@@ -283,6 +386,21 @@ impl Checks {
 
     /// True if a region that was acknowledged is there, or was removed by somebody who asked for it.
     pub fn was_created(&self, gid: Gid) -> bool {
-        self.gids.contains(&gid)
+        self.owners.contains_key(&gid)
+    }
+
+    /// True if a region had another name at some moment. A request that is repeated is answered with the name of today.
+    pub fn was_renamed(&self, gid: Gid) -> bool {
+        self.renamed_ever.contains(&gid)
+    }
+
+    /// The owner of a region that there is, or was.
+    pub fn owner(&self, gid: Gid) -> Option<u32> {
+        self.owners.get(&gid).copied()
+    }
+
+    /// The highest number of a region that there ever was.
+    pub fn gid_last(&self) -> u64 {
+        self.owners.keys().next_back().map_or(0, |gid| gid.0)
     }
 }

@@ -17,6 +17,20 @@ defects! {
     SwallowAnswers,
     /// A new life of a node claims to be the old one.
     ReuseIncarnation,
+    /// The coordinator counts members of the last release for members of today's.
+    LeaveOutOlder,
+    /// The coordinator admits a node of the last release to a pool whose journal tells of something younger.
+    AdmitOlder,
+    /// A node tells the coordinator what only its own release knows.
+    SpeakNewest,
+    /// The next coordinator knows of no quotas of tenants.
+    ForgetQuotas,
+    /// The next coordinator gives out the numbers of removed tenants again.
+    GiveNumbersAgain,
+    /// A node does not say for whom it opens a region by its number.
+    AskAsRoot,
+    /// A node has each key of a tenant looked at once, and believes it later.
+    ProveOnce,
     /// The home of words applies and answers before copies have the write.
     ApplyFirst,
     /// The copy with the fewest writes is elected.
@@ -53,6 +67,10 @@ defects! {
     CountEarlierReign,
     /// The next coordinator gives out the numbers of regions again that one before it gave out.
     GiveGidsAgain,
+    /// The coordinator does not know who the keepers are.
+    ForgetKeepers,
+    /// A keeper takes part that cannot read the log.
+    AnyKeeperReads,
     /// Some grants to waiters are not passed on.
     ForgetGrants,
     /// A waiting claimant is sometimes told that it has the lock.
@@ -96,6 +114,20 @@ impl Defect {
     /// True if only runs with programs of words can show it.
     pub fn is_of_words(self) -> bool {
         (Defect::ApplyFirst as usize..Defect::AnswerUndecided as usize).contains(&(self as usize))
+    }
+
+    /// True if only runs with two releases can show it.
+    pub fn is_of_releases(self) -> bool {
+        matches!(
+            self,
+            Defect::LeaveOutOlder | Defect::AdmitOlder | Defect::SpeakNewest | Defect::ForgetKeepers | Defect::AnyKeeperReads
+        )
+    }
+
+    /// True if only runs with tenants can show it.
+    pub fn is_of_tenants(self) -> bool {
+        let is_one = (Defect::ForgetQuotas as usize..Defect::ApplyFirst as usize).contains(&(self as usize));
+        is_one || self.is_of_releases()
     }
 
     /// True if neither locks nor jobs show it.

@@ -124,7 +124,7 @@ impl Cluster {
     }
 
     /// A node goes in good order, and another takes its place.
-    fn leave(&mut self, node: usize) -> Check {
+    pub(super) fn leave(&mut self, node: usize) -> Check {
         if self.homes.contains_key(&node) || node == self.home_at || self.hosts[node].is_stopped {
             return Ok(());
         }

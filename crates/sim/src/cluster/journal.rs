@@ -85,11 +85,12 @@ impl Cluster {
     /// Commits the next batch that is due. Outputs behind it are acted on before the next one, so that the model knows no more than they.
     pub(super) fn commit_next(&mut self) -> Result<bool, String> {
         let Some(batch) = self.journal.commit() else { return Ok(false) };
-        self.checks.begin_batch();
+        self.checks.begin_batch(self.course.now_ms);
         for record in &batch {
             self.checks.on_record(record)?;
             self.count("records");
         }
+        self.on_journaled(&batch);
         Ok(true)
     }
 

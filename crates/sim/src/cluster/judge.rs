@@ -1,19 +1,24 @@
 //! Invariants after every event, and at the end.
 
 use super::*;
+use hanare_protocol::Error;
 use hanare_protocol::coordinator::AskKey;
 use hanare_protocol::wire::copies::ToHolder;
 
 impl Cluster {
     /// A coordinator says something that it decided then.
     pub(super) fn judge_message(&mut self, peer: Peer, message: &ToNode, decided_ms: u64) -> Check {
+        self.judge_told(peer, message, decided_ms)?;
         match message {
             ToNode::Welcome { node, epoch, .. } => self.checks.on_welcome(*node, *epoch),
-            ToNode::Reply { request, result: Ok(answer) } => {
-                if let Some(incarnation) = self.asker(peer) {
-                    self.checks.on_answer(AskKey { incarnation, request: *request }, answer)?;
+            ToNode::Reply { request, result } => {
+                let Some(incarnation) = self.asker(peer) else { return Ok(()) };
+                let key = AskKey { incarnation, request: *request };
+                match result {
+                    Ok(answer) => self.checks.on_answer(key, answer, decided_ms),
+                    Err(Error::TenantRefused { .. }) => self.checks.on_key_refused(key),
+                    Err(_) => Ok(()),
                 }
-                if let Answer::Region(view) = answer { self.checks.on_view(view, decided_ms) } else { Ok(()) }
             }
             ToNode::Holder {
                 extent, message: ToHolder::Elect { set, .. } | ToHolder::Set(set) | ToHolder::Release(set), ..
@@ -52,6 +57,8 @@ impl Cluster {
     pub(super) fn is_at_rest(&self) -> Check {
         self.programs.judge_rest()?;
         self.judge_words()?;
+        self.judge_releases()?;
+        self.judge_tenants()?;
         self.judge_locks_at_rest()?;
         let home = self.home().ok_or("the coordinator is not back")?;
         check(home.coordinator.ask_count() <= 64, || format!("{} requests are remembered", home.coordinator.ask_count()))?;

@@ -13,6 +13,7 @@
 //! them. The first hosts of the pool are the keepers. The home of names and of jobs moves with them (`locks/names`).
 
 mod elections;
+mod reading;
 
 use super::process::ProcessLife;
 use super::{Cluster, Defect, Event, Terms};
@@ -103,6 +104,8 @@ pub(crate) struct KeeperLife {
     pub history: History,
     /// Entries that it has read, and the number of the next batch that counts.
     pub read: usize,
+    /// True if its build can read the log: else the others do not talk with it.
+    takes_part: bool,
     next: u64,
     pub ours: Option<OwnReign>,
     pub rounds: LeaderRounds,
@@ -131,6 +134,8 @@ pub(crate) struct Keepers {
     /// Batches of the elected leader that no majority has yet, in order; and those of leaders before it.
     pending: VecDeque<Proposal>,
     late: Vec<Proposal>,
+    /// The first entry that the last release could not read.
+    younger_from: Option<usize>,
     /// Terms that keepers promised themselves to; and what their files have of the log.
     promised: Vec<u64>,
     filed: Vec<usize>,
@@ -210,15 +215,21 @@ impl Cluster {
     }
 
     /// A process begins. A keeper reads its file.
-    pub(super) fn begin_keeper(&mut self, (host, life): ProcessLife) {
-        let Some(keepers) = self.keepers.as_mut().filter(|keepers| host < keepers.count) else { return };
+    pub(super) fn begin_keeper(&mut self, (host, life): ProcessLife) -> Check {
+        let takes_part = self.can_read(host);
+        let Some(keepers) = self.keepers.as_mut().filter(|keepers| host < keepers.count) else { return Ok(()) };
         let filed = keepers.filed[host];
         let snapshot = keepers.snapshots.iter().rev().find(|(count, _)| *count <= filed).cloned();
         let (read, history) = snapshot.unwrap_or_default();
         let (ours, rounds, leads, names_at_ms, is_home) = Default::default();
-        let keeper = KeeperLife { life, history, read, next: 0, ours, rounds, turns: 0, leads, names_at_ms, is_home };
+        let keeper = KeeperLife { life, history, read, takes_part, next: 0, ours, rounds, turns: 0, leads, names_at_ms, is_home };
         keepers.running.insert(host, keeper);
         self.read_entries(host, filed);
+        if !takes_part {
+            self.count("keepers that could not read the log");
+            self.plan_update((host, life));
+        }
+        self.judge_read(host)
     }
 
     pub(super) fn end_keeper(&mut self, host: usize) {
@@ -268,6 +279,7 @@ impl Cluster {
 
     /// An entry is decided: the judge hears it at once, and keepers some time.
     fn decide(&mut self, batch: Batch) -> Check {
+        self.judge_entry(&batch)?;
         if self.is_rough && self.dice.chance(50) {
             self.count("batches decided twice");
             self.keepers_mut().log.push(batch.clone());
@@ -317,11 +329,12 @@ impl Cluster {
             }
         }
         self.checks.keep_version(now_ms);
-        self.checks.begin_batch();
+        self.checks.begin_batch(now_ms);
         for record in &batch.records {
             self.checks.on_record(record)?;
             self.count("records");
         }
+        self.on_journaled(&batch.records);
         Ok(())
     }
 
@@ -331,6 +344,7 @@ impl Cluster {
         }
         self.take_snapshot(at, through);
         self.read_entries(at.0, through);
+        self.judge_read(at.0)?;
         self.turn_keeper(at.0)
     }
 
@@ -375,8 +389,8 @@ impl Cluster {
         let Some(keeper) = keepers.running.get_mut(&host) else { return };
         let (from, Some(term)) = ((host, keeper.life), keeper.leads.filter(|_| keeper.ours.is_some())) else { return };
         let Some(round) = keeper.rounds.due(now_ms) else { return };
-        let others: Vec<ProcessLife> =
-            keepers.running.iter().filter(|(other, _)| **other != host).map(|(other, keeper)| (*other, keeper.life)).collect();
+        let others = keepers.running.iter().filter(|(other, keeper)| **other != host && keeper.takes_part);
+        let others: Vec<ProcessLife> = others.map(|(other, keeper)| (*other, keeper.life)).collect();
         for to in others {
             if !self.hosts[host].is_partitioned && !self.hosts[to.0].is_partitioned {
                 let after = self.delay_ms();

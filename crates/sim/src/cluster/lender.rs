@@ -5,6 +5,7 @@ use crate::dice::Dice;
 use hanare_home::{Bytes, Memory as HomeMemory};
 use hanare_protocol::error::{Error, Result};
 use hanare_protocol::id::{Epoch, Gid, Grant, NodeId, Rights, Slot};
+use hanare_protocol::versions::Versions;
 use hanare_protocol::wire::control::{Memory, ReportedExtent};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +26,8 @@ pub(crate) struct Lender {
     lent: u64,
     /// True while the node is a member by its own clock.
     pub has_lease: bool,
+    /// Versions of the wire that the node speaks.
+    pub versions: Versions,
     /// A defect: copies apply each write when the next one comes.
     pub is_late: bool,
     /// A defect: it tells nobody that its host runs short.
@@ -33,7 +36,7 @@ pub(crate) struct Lender {
 }
 
 impl Lender {
-    pub fn new(life: u64, lent: u64) -> Lender {
+    pub fn new(life: u64, lent: u64, versions: Versions) -> Lender {
         let (extents, bytes, closed) = Default::default();
         Lender {
             epoch: Epoch(0),
@@ -43,6 +46,7 @@ impl Lender {
             lent_max: lent,
             lent,
             has_lease: false,
+            versions,
             is_late: false,
             hides_shortage: false,
             grants: Dice::new(life << 32),
@@ -51,7 +55,8 @@ impl Lender {
 
     pub fn memory(&self) -> Memory {
         let (lent, lent_max) = (if self.hides_shortage { self.lent_max } else { self.lent }, self.lent_max);
-        Memory { lent, lent_max, populated: lent, used: self.used(), page: 4096, ..Memory::default() }
+        let (used, versions) = (self.used(), self.versions);
+        Memory { lent, lent_max, populated: lent, used, page: 4096, versions, ..Memory::default() }
     }
 
     /// The host runs short of memory, so that half of what is used has to leave; or it does not any more.

@@ -12,15 +12,16 @@ impl Cluster {
         if self.hosts[node].process.is_some() {
             return Ok(());
         }
+        let is_home = self.keepers.is_none() && node == self.home_at && self.homes.is_empty();
+        let Some(versions) = self.next_versions(node, is_home)? else { return Ok(()) };
         self.lives += 1;
         let life = self.lives;
         self.note(format!("{} starts in life {life}", name(node)));
         let incarnation = self.incarnation(node, life);
         let lent = if self.terms == Terms::Harsh { LENT } else { MUCH_LENT };
-        let mut lender = Lender::new(life, lent);
+        let mut lender = Lender::new(life, lent, versions);
         lender.is_late = self.has(Defect::ApplyLate);
         lender.hides_shortage = self.has(Defect::HideShortage);
-        let is_home = self.keepers.is_none() && node == self.home_at && self.homes.is_empty();
         let was_home = is_home && !self.journal.records.is_empty();
         let terms = LockTerms {
             is_home: is_home || self.has(Defect::GiveUpUnheard),
@@ -39,7 +40,7 @@ impl Cluster {
         if is_home {
             self.start_home(life)?;
         }
-        self.begin_keeper((node, life));
+        self.begin_keeper((node, life))?;
         self.on_connect(node, life)
     }
 
@@ -52,7 +53,8 @@ impl Cluster {
     pub(super) fn start_home(&mut self, life: u64) -> Check {
         self.settle_journal()?;
         let settings = coordinator::Settings { quota: Some(QUOTA), ..coordinator::Settings::new(&name(self.home_at)) };
-        let coordinator = Coordinator::restore(settings, self.journal.records.iter().cloned(), self.now_ms);
+        let records = tenants::as_forgotten(self.defect, &self.journal.records);
+        let coordinator = Coordinator::restore(settings, records, self.now_ms);
         let (outputs, planned) = (WaitingOutputs::default(), self.journal.committed());
         let (jobs, reign, passes, tick_at) = (JobService::new(life), None, VecDeque::new(), None);
         self.homes.insert(self.home_at, Home { life, coordinator, outputs, planned, jobs, reign, passes, tick_at });
@@ -68,6 +70,7 @@ impl Cluster {
         self.drop_deferred(node);
         self.break_wires_of((node, process.life));
         self.end_locks((node, process.life));
+        self.end_release(process.lender.versions.newest);
         for (job, rank) in self.programs.on_node_died(node, process.life) {
             let after = self.dice.between(0, 5_000);
             self.at(after, Event::RankEnded { job, rank });
@@ -114,6 +117,10 @@ impl Cluster {
             return Ok(());
         };
         let life = process.life;
+        if !self.can_take_over(node)? {
+            self.count("journals that the last release could not read");
+            return Ok(());
+        }
         self.note(format!("{} is the coordinator", name(node)));
         self.count("coordinators at another node");
         self.home_at = node;

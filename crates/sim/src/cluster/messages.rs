@@ -8,7 +8,7 @@ use hanare_protocol::wire::copies::FromHolder;
 impl Cluster {
     pub(super) fn on_connect(&mut self, node: usize, life: u64) -> Check {
         let home = self.home_for(node);
-        let Some(process) = self.hosts[node].process.as_mut().filter(|process| process.life == life) else { return Ok(()) };
+        let Some(process) = self.process((node, life)) else { return Ok(()) };
         if process.connection.is_some() {
             return Ok(());
         }
@@ -17,9 +17,13 @@ impl Cluster {
             self.at(after, Event::Connect { node, life });
             return Ok(());
         };
+        let spoken = if self.course.has(Defect::SpeakNewest) { NEWEST } else { self.spoken_between(node, home.0) };
         let peer = self.connections.open((node, life), home);
-        (process.connection, process.heard_ms) = (Some(peer), self.course.now_ms);
-        process.member.connected(self.course.now_ms, NEWEST);
+        let now_ms = self.now_ms;
+        if let Some(process) = self.process((node, life)) {
+            (process.connection, process.heard_ms) = (Some(peer), now_ms);
+            process.member.connected(now_ms, spoken);
+        }
         self.drain_node(node)
     }
 
@@ -74,6 +78,10 @@ impl Cluster {
             return Ok(());
         };
         let message = if self.has(Defect::AdmitDead) { self.renewed(peer, message) } else { message };
+        let message = self.as_newer(message);
+        if self.homes.get(&at).is_some_and(|home| home.life == life) {
+            self.judge_heard(at, &message)?;
+        }
         let Some(home) = self.homes.get_mut(&at).filter(|home| home.life == life) else { return Ok(()) };
         if !matches!(message, FromNode::Renew { .. }) {
             let line = format!("coordinator <- {peer:?} {message:?}");

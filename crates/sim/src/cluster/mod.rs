@@ -23,8 +23,10 @@ mod messages;
 mod node;
 mod process;
 mod reigns;
+mod releases;
 mod shortages;
 mod tampering;
+mod tenants;
 mod words;
 mod work;
 
@@ -43,13 +45,15 @@ use hanare_protocol::copies::HolderSet;
 use hanare_protocol::group::{PartyReply, RankAt};
 use hanare_protocol::id::{Epoch, Gid, Incarnation, NodeId};
 use hanare_protocol::member;
-use hanare_protocol::wire::control::{Answer, FromNode, ReportedExtent, ToNode};
+use hanare_protocol::wire::control::{FromNode, ReportedExtent, ToNode};
 use hanare_protocol::wire::copies::CopiedExtent;
 use hanare_protocol::wire::sync::Arrival;
 use keepers::{KeeperEvent, Keepers};
 use locks::{LockEvent, LockPrograms};
+use releases::{ReleaseEvent, Releases};
 use shortages::ShortageEvent;
 use std::collections::{BTreeMap, BTreeSet};
+use tenants::{TenantChecks, TenantEvent, Tenants};
 use words::{WordAsk, WordPrograms};
 
 /// Bytes that a user may have in regions.
@@ -181,6 +185,8 @@ pub(crate) enum Event {
     Lock(LockEvent),
     Keeper(KeeperEvent),
     Shortage(ShortageEvent),
+    Release(ReleaseEvent),
+    Tenant(TenantEvent),
 }
 
 /// The extent that is made, where others hold it, too.
@@ -237,6 +243,10 @@ pub(crate) struct Cluster {
     is_of_locks: bool,
     /// Dice of hosts that run short of memory, in runs with some.
     shortages: Option<Dice>,
+    /// Releases of hosts, in runs with two.
+    releases: Option<Releases>,
+    /// Tenants, in runs with some.
+    tenants: Option<Tenants>,
     /// Copies that are made, where a defect wants to know.
     making: BTreeSet<(ProcessLife, ProcessLife, CopiedExtent)>,
 }
@@ -255,6 +265,7 @@ impl World for Cluster {
         let terms = if is_of_locks || (is_of_keepers && terms == Terms::Harsh) { Terms::Ordered } else { terms };
         let terms = if course.defect.is_some_and(Defect::is_of_words) { Terms::Budget } else { terms };
         let locks_alone = terms == Terms::Ordered && (is_of_locks || course.dice.chance(5_000));
+        let locks_alone = locks_alone && !tenants::are_played(course.plan, course.defect);
         let least = if terms == Terms::Budget { NODE_COUNT_MIN } else { 1 };
         let nodes = course.plan.nodes.max(least);
         let mut cluster = Cluster {
@@ -278,6 +289,8 @@ impl World for Cluster {
             locks: LockPrograms::default(),
             is_of_locks: false,
             shortages: None,
+            releases: None,
+            tenants: None,
             making: BTreeSet::new(),
         };
         cluster.shortages = shortages::dice(cluster.plan, terms, cluster.defect);
@@ -285,6 +298,8 @@ impl World for Cluster {
             cluster.at(3_000, Event::Shortage(ShortageEvent::Next));
         }
         cluster.begin_keepers();
+        cluster.begin_tenants();
+        cluster.begin_releases();
         cluster.change_weather();
         if terms == Terms::Budget {
             cluster.begin_words();
@@ -346,6 +361,8 @@ impl World for Cluster {
             Event::Lock(event) => self.on_lock_event(event),
             Event::Keeper(event) => self.on_keeper_event(event),
             Event::Shortage(event) => self.on_shortage(event),
+            Event::Release(event) => self.on_release(event),
+            Event::Tenant(event) => self.on_tenant_event(event),
         }
     }
 
@@ -353,6 +370,7 @@ impl World for Cluster {
     fn calm(&mut self) -> Check {
         self.heal();
         self.last_shortage();
+        self.calm_tenants();
         Ok(())
     }
 

@@ -159,7 +159,7 @@ impl Cluster {
                 member::Output::Recalled { client, number, recalled } => {
                     self.on_lease_answer((node, life), client, number, recalled)?;
                 }
-                member::Output::Refused(_) => self.count("joins refused"),
+                member::Output::Refused(error) => self.on_refused((node, life), &error),
                 member::Output::Home(_) => {}
             }
         }

@@ -3,6 +3,7 @@
 use crate::cluster::jobs::JobService;
 use crate::cluster::lender::Lender;
 use crate::cluster::memory::SimExtent;
+use crate::cluster::tenants::TenantAsker;
 use crate::served::ServedHome;
 use hanare_home::LockTerms;
 use hanare_protocol::coordinator::{BatchNumber, Coordinator, Peer, Reign, WaitingOutputs};
@@ -92,6 +93,8 @@ pub(crate) enum LinkUse {
 pub(crate) enum Opener {
     Words(usize),
     Locks(u64),
+    /// An operator or a program of tenants, which asks anything.
+    Tenants(TenantAsker),
 }
 
 impl Process {

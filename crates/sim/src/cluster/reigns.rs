@@ -3,7 +3,7 @@
 use super::jobs::JobService;
 use super::keepers::KeeperLife;
 use super::process::{Home, Process, ProcessLife, name};
-use super::{Cluster, Defect, Event, QUOTA};
+use super::{Cluster, Defect, Event, QUOTA, tenants};
 use crate::check::{Check, check};
 use hanare_protocol::coordinator::{
     Batch, BatchNumber, Commits, Coordinator, LeaderRounds, OwnReign, Record, Reign, Rule, Settings, WaitingOutputs,
@@ -96,7 +96,11 @@ impl Cluster {
         self.lose_connection(host)?;
         self.lives += 1;
         let settings = Settings { quota: Some(QUOTA), ..Settings::new(&name(host)) };
-        let coordinator = Coordinator::restore(settings, records, self.now_ms);
+        let records = tenants::as_forgotten(self.defect, &records);
+        let mut coordinator = Coordinator::restore(settings, records, self.now_ms);
+        if !self.has(Defect::ForgetKeepers) {
+            coordinator.set_keepers(self.known_keepers());
+        }
         let (outputs, planned) = (WaitingOutputs::default(), BatchNumber::default());
         let (mut jobs, passes, tick_at, life) = (JobService::new(self.lives), VecDeque::new(), None, self.lives);
         jobs.set_home(self.now_ms, NodeId(0), false);

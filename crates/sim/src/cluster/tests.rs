@@ -85,6 +85,24 @@ const KEEPER_EVENTS: [&str; 22] = [
     "waits at former homes",
 ];
 
+/// Events that a long run with two releases and tenants meets.
+const RELEASE_EVENTS: [&str; 14] = [
+    "accesses of tenants",
+    "hosts brought up to date",
+    "hosts that go back to the last release",
+    "joins refused because of their release",
+    "keys given out",
+    "processes that were too old to take part",
+    "programs let in",
+    "programs whose tenant is gone",
+    "programs with a wrong key",
+    "refused: a region of others, or none",
+    "refused: quota of a tenant",
+    "refused: somebody is of the last release",
+    "regions of tenants opened",
+    "tenants removed",
+];
+
 #[test]
 fn many_short_runs_hold_every_check() {
     passes::<Cluster>(0..100, 1..7, 1.0);
@@ -134,6 +152,11 @@ fn a_long_run_with_keepers_holds_every_check_and_meets_every_fault() {
 }
 
 #[test]
+fn a_long_run_with_two_releases_and_tenants_holds_every_check_and_meets_every_fault() {
+    meets::<Cluster>(Plan { seed: 10, nodes: 5, minutes: 10.0 }, 0, &RELEASE_EVENTS);
+}
+
+#[test]
 fn a_seed_replays_exactly() {
     replays::<Cluster>(2.0);
 }
@@ -141,7 +164,7 @@ fn a_seed_replays_exactly() {
 /// The first seed that finds a defect, where that is not one of the first few: a search from zero takes minutes.
 fn first_seed(defect: Defect) -> u64 {
     match defect {
-        Defect::MissWhileMade | Defect::ForgetLost => 7,
+        Defect::LeaveOutOlder | Defect::MissWhileMade | Defect::ForgetLost => 7,
         Defect::WaitForEver => 14,
         Defect::AskOnce => 18,
         Defect::ForgetLease => 54,

@@ -197,7 +197,7 @@ impl Cluster {
         let request = process.member.ask(now_ms, User { uid, gid: uid }, client, what.clone());
         process.opens.insert(request, by);
         let key = AskKey { incarnation: process.incarnation, request };
-        self.checks.on_asked(key, uid, &what);
+        self.checks.on_asked(key, uid, &what, now_ms);
         self.drain_node(node)
     }
 

@@ -83,7 +83,7 @@ impl Cluster {
         let request = process.member.ask(self.course.now_ms, user, id, what.clone());
         let until_ms = self.course.now_ms + ANSWER_MS + SLACK_MS;
         process.clients[client].waits = Some((request, what.clone(), until_ms));
-        self.checks.on_asked(AskKey { incarnation: process.incarnation, request }, uid, &what);
+        self.checks.on_asked(AskKey { incarnation: process.incarnation, request }, uid, &what, self.course.now_ms);
         self.count("requests");
         self.drain_node(node)
     }
@@ -120,6 +120,10 @@ impl Cluster {
         }
         match process.opens.remove(&request) {
             Some(Opener::Words(program)) => return self.on_opened(program, result),
+            Some(Opener::Tenants(by)) => {
+                let at = (node, process.life);
+                return self.on_tenants_answered(at, by, result);
+            }
             Some(Opener::Locks(client)) => {
                 self.on_locks_opened(client, result);
                 return Ok(());

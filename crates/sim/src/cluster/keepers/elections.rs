@@ -11,8 +11,9 @@ const REIGN_BOUND_MS: u64 = 5_000;
 impl Cluster {
     /// True if other keepers hear that one.
     fn is_heard(&self, host: usize) -> bool {
-        let host = &self.hosts[host];
-        host.process.is_some() && !host.is_stopped && !host.is_partitioned
+        let running = self.keepers.as_ref().and_then(|keepers| keepers.running.get(&host));
+        let (host, takes_part) = (&self.hosts[host], running.is_some_and(|keeper| keeper.takes_part));
+        host.process.is_some() && takes_part && !host.is_stopped && !host.is_partitioned
     }
 
     /// Keepers that hear each other, if they are a majority.
