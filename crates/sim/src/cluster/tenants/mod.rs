@@ -96,10 +96,11 @@ pub(super) fn are_played(plan: Plan, defect: Option<Defect>) -> bool {
 pub(super) fn as_forgotten(defect: Option<Defect>, records: &[Record]) -> Vec<Record> {
     let removed =
         |number: &u32| records.iter().any(|record| matches!(record, Record::TenantRemoved { number: it, .. } if it == number));
-    let as_read = |record: &Record| match (record, defect) {
-        (Record::Tenant { tenant, .. }, Some(Defect::GiveNumbersAgain)) if removed(&tenant.number) => None,
-        (Record::TenantRemoved { .. }, Some(Defect::GiveNumbersAgain)) => None,
-        (Record::Tenant { tenant, by }, Some(Defect::ForgetQuotas)) => {
+    let (gives_again, forgets) = (defect == Some(Defect::GiveNumbersAgain), defect == Some(Defect::ForgetQuotas));
+    let as_read = |record: &Record| match record {
+        Record::Tenant { tenant, .. } if gives_again && removed(&tenant.number) => None,
+        Record::TenantRemoved { .. } if gives_again => None,
+        Record::Tenant { tenant, by } if forgets => {
             let mut tenant = tenant.clone();
             tenant.quota = None;
             Some(Record::Tenant { tenant, by: *by })
