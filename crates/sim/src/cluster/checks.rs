@@ -2,7 +2,7 @@
 //!
 //! The model is fed with durable records and with what clients asked; it shares no code with the coordinator's own ledger.
 
-use super::TenantChecks;
+use super::tenants::{CheckedRequest, TenantChecks};
 use crate::check::{Check, check};
 use hanare_protocol::coordinator::{AskKey, Coordinator, Ended, ExtentCopies, Record, RegionRecord};
 use hanare_protocol::id::{Epoch, Gid, Grant, Incarnation, NodeId, Slot, is_tenant};
@@ -41,14 +41,6 @@ impl SeenExtent {
     }
 }
 
-/// A request: of whom, what, and when.
-#[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub uid: u32,
-    pub what: Request,
-    at_ms: u64,
-}
-
 /// The model.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
@@ -64,7 +56,7 @@ pub(crate) struct Checks {
     pub tenants: TenantChecks,
     lives: BTreeMap<NodeId, Incarnation>,
     ended: BTreeSet<(NodeId, Epoch)>,
-    asked: BTreeMap<AskKey, Asked>,
+    asked: BTreeMap<AskKey, CheckedRequest>,
     carried_out: BTreeSet<AskKey>,
     /// The epoch in which a grant was made, and for which extent.
     grants: BTreeMap<[u8; 16], (NodeId, Epoch, Gid)>,
@@ -83,7 +75,7 @@ struct Version {
 impl Checks {
     /// A client asks.
     pub fn on_asked(&mut self, key: AskKey, uid: u32, what: &Request, at_ms: u64) {
-        self.asked.insert(key, Asked { uid, what: what.clone(), at_ms });
+        self.asked.insert(key, CheckedRequest { uid, what: what.clone(), at_ms });
     }
 
     /// A node makes a grant.
@@ -176,7 +168,7 @@ impl Checks {
         let seen = self.regions.remove(&gid).ok_or_else(|| format!("{gid} was removed without existing"))?;
         let with_tenant = self.asked.get(&by).is_some_and(|asked| self.tenants.removes_all_of(&asked.what, seen.uid));
         if !with_tenant {
-            let is_its = |asked: &Asked, name: &String, all: &TenantChecks| all.inside(asked.uid, name) == seen.name;
+            let is_its = |asked: &CheckedRequest, name: &String, all: &TenantChecks| all.inside(asked.uid, name) == seen.name;
             self.on_carried_out(by, |asked, all| matches!(&asked.what, Request::Remove { name } if is_its(asked, name, all)))?;
         }
         self.removed.insert(gid, seen);
@@ -196,7 +188,7 @@ impl Checks {
         let is_new = self.owners.insert(region.gid, region.owner.uid).is_none();
         check(is_new, || format!("{} was used twice", region.gid))?;
         check(self.regions.values().all(|seen| seen.name != *name), || format!("two regions are named '{name}'"))?;
-        let fits = |asked: &Asked, all: &TenantChecks| {
+        let fits = |asked: &CheckedRequest, all: &TenantChecks| {
             matches!(&asked.what, Request::Create { name: said, len: bytes, .. }
                 if all.inside(asked.uid, said) == *name && *bytes == len)
         };
@@ -211,7 +203,7 @@ impl Checks {
 
     /// A region has another name: one that its owner says, and that no other has.
     fn on_renamed(&mut self, gid: Gid, to: &str, by: AskKey) -> Check {
-        let fits = |asked: &Asked| {
+        let fits = |asked: &CheckedRequest| {
             matches!(&asked.what, Request::Alter { changes, .. }
                 if changes.name.as_ref().is_some_and(|said| self.tenants.inside(asked.uid, said) == to))
         };
@@ -240,7 +232,7 @@ impl Checks {
     }
 
     /// A request has an effect: it was asked for, and it never had one before.
-    fn on_carried_out(&mut self, by: AskKey, fits: impl Fn(&Asked, &TenantChecks) -> bool) -> Check {
+    fn on_carried_out(&mut self, by: AskKey, fits: impl Fn(&CheckedRequest, &TenantChecks) -> bool) -> Check {
         let asked = self.asked.get(&by).is_some_and(|asked| fits(asked, &self.tenants));
         check(asked, || format!("nobody asked for what {by:?} did"))?;
         check(self.carried_out.insert(by), || format!("{by:?} was carried out twice"))
@@ -288,7 +280,7 @@ impl Checks {
     /// The coordinator refuses a key.
     pub fn on_key_refused(&self, key: AskKey) -> Check {
         match self.asked.get(&key) {
-            Some(Asked { what: Request::ProveTenant { tenant, hash }, at_ms, .. }) => {
+            Some(CheckedRequest { what: Request::ProveTenant { tenant, hash }, at_ms, .. }) => {
                 self.tenants.on_key_refused(tenant, hash, *at_ms)
             }
             asked => Err(format!("a key is refused, and not asked for: {asked:?}")),

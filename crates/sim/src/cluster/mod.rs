@@ -53,7 +53,7 @@ use locks::{LockEvent, LockPrograms};
 use releases::{ReleaseEvent, Releases};
 use shortages::ShortageEvent;
 use std::collections::{BTreeMap, BTreeSet};
-use tenants::{TenantChecks, TenantEvent, Tenants};
+use tenants::{TenantEvent, Tenants};
 use words::{WordAsk, WordPrograms};
 
 /// Bytes that a user may have in regions.

@@ -3,7 +3,6 @@
 use crate::cluster::jobs::JobService;
 use crate::cluster::lender::Lender;
 use crate::cluster::memory::SimExtent;
-use crate::cluster::tenants::TenantAsker;
 use crate::served::ServedHome;
 use hanare_home::LockTerms;
 use hanare_protocol::coordinator::{BatchNumber, Coordinator, Peer, Reign, WaitingOutputs};
@@ -16,6 +15,13 @@ use hanare_ring::lease::Leases;
 use hanare_ring::lease::clients::LeasesOfClients;
 use hanare_ring::testing::Steps;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The one who asks for tenants, or as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TenantAsker {
+    Operator,
+    Program(usize),
+}
 
 /// A process: its host, and its life.
 pub(crate) type ProcessLife = (usize, u64);

@@ -1,4 +1,5 @@
-//! Records that a keeper's build can read. An older keeper has a file that it can read, or ends; and others let it take no part that cannot read the log.
+//! Records that a keeper's build can read. An older keeper has a file that it can read, or ends. Others let it take no part where it cannot read
+//! the log.
 
 use super::Keepers;
 use crate::check::{Check, check};

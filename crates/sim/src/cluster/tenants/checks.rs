@@ -2,12 +2,19 @@
 
 use crate::check::{Check, check};
 use crate::cluster::QUOTA;
-use crate::cluster::checks::Asked;
 use hanare_protocol::coordinator::TenantRecord;
 use hanare_protocol::id::{Gid, is_tenant};
 use hanare_protocol::tenant::KeyHash;
 use hanare_protocol::wire::control::{Answer, Request, TenantWish};
 use std::collections::BTreeMap;
+
+/// A request: of whom, what, and when.
+#[derive(Clone, Debug)]
+pub(crate) struct CheckedRequest {
+    pub uid: u32,
+    pub what: Request,
+    pub at_ms: u64,
+}
 
 /// A tenant that there is, or was.
 #[derive(Debug)]
@@ -146,7 +153,7 @@ impl TenantChecks {
     }
 
     /// The coordinator answers what it decided then. Nobody is shown regions of another tenant; and a tenant that is no more is shown nothing.
-    pub fn on_answer(&self, asked: &Asked, answer: &Answer, owners: &BTreeMap<Gid, u32>, decided_ms: u64) -> Check {
+    pub fn on_answer(&self, asked: &CheckedRequest, answer: &Answer, owners: &BTreeMap<Gid, u32>, decided_ms: u64) -> Check {
         let uid = asked.uid;
         let shown: Vec<(Gid, &str)> = match answer {
             Answer::Region(view) => vec![(view.gid, view.name.as_str())],

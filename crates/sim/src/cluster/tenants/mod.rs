@@ -14,9 +14,9 @@
 mod checks;
 mod programs;
 
-pub(crate) use checks::TenantChecks;
+pub(crate) use checks::{CheckedRequest, TenantChecks};
 
-use super::process::{Opener, ProcessLife, name};
+use super::process::{Opener, ProcessLife, TenantAsker, name};
 use super::releases::LAST;
 use super::{Cluster, Defect, Event};
 use crate::Plan;
@@ -53,13 +53,6 @@ pub(crate) enum TenantEvent {
     Program { program: usize },
     /// At the end the operator asks for all tenants.
     Look,
-}
-
-/// The one who asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TenantAsker {
-    Operator,
-    Program(usize),
 }
 
 /// A request without an answer.

@@ -1,8 +1,8 @@
 //! Programs of tenants: each attaches with a key, works on regions of its tenant, and tries to reach those of others.
 
-use super::{CLIENTS, NAMES, TenantAsker, TenantEvent, Waiting};
+use super::{CLIENTS, NAMES, TenantEvent, Waiting};
 use crate::check::{Check, check};
-use crate::cluster::process::ProcessLife;
+use crate::cluster::process::{ProcessLife, TenantAsker};
 use crate::cluster::{Cluster, Defect, Event, Terms};
 use crate::dice::Dice;
 use hanare_protocol::attributes::Attributes;
