@@ -1,7 +1,7 @@
 //! Tenants: an operator makes, changes and removes them, and programs that have their keys work on their regions.
 //!
 //! The names of a few tenants come again and again. All tenants use the same few names of regions, so a mistake shows.
-//! Programs bring the key that they have read, which may be one of before, and of a tenant that was removed meanwhile.
+//! Programs bring the key that they have read. It may be an earlier one, or that of a tenant that was removed meanwhile.
 //!
 //! | decided by | what must hold |
 //! |---|---|
