@@ -57,8 +57,8 @@ static void bad_names_and_lengths(hanare_pool *pool)
     EXPECT_ERROR(hanare_create(pool, "p", 1, &options, &none), HANARE_ERR_BAD_PLACEMENT, "node=77");
     options.placement = "interleave=1000";
     EXPECT_ERROR(hanare_create(pool, "p", 1, &options, &none), HANARE_ERR_BAD_PLACEMENT, "interleave=1000");
-    options.placement = "near";
-    EXPECT_ERROR(hanare_create(pool, "p", 1, &options, &none), HANARE_ERR_BAD_PLACEMENT, "near");
+    options.placement = "nearby";
+    EXPECT_ERROR(hanare_create(pool, "p", 1, &options, &none), HANARE_ERR_BAD_PLACEMENT, "nearby");
     options.placement = NULL;
     options.mode = 01000;
     EXPECT_ERROR(hanare_create(pool, "p", 1, &options, &none), HANARE_ERR_BAD_ARGUMENT, "mode");
