@@ -106,7 +106,7 @@ REFUSED = [
     (lambda pool, name: pool.array(4, "no such type"), TypeError),
     (lambda pool, name: pool.array(4, name="a/\n"), errors.BadName),
     (lambda pool, name: pool.array(4, name=name), errors.NameTaken),
-    (lambda pool, name: pool.array(4, place="near"), errors.BadPlacement),
+    (lambda pool, name: pool.array(4, place="nearby"), errors.BadPlacement),
     (lambda pool, name: pool.array(4, place="node=77"), errors.BadPlacement),
     (lambda pool, name: pool.array(1 << 50), errors.Error),
     (lambda pool, name: pool.array(1 << 30), errors.PoolFull),
