@@ -31,7 +31,7 @@ const PARTS: u64 = 12;
 /// Rounds without direct access after which an extent may leave.
 const QUIET_ROUNDS: u32 = 3;
 
-/// Number of hosts that are counted for one extent. A further one replaces the one that moved least.
+/// Hosts that are counted for one extent. A further host replaces the one that moved least.
 const HOSTS: usize = 8;
 
 /// True if a region follows its users.
@@ -71,8 +71,8 @@ impl Usage {
         *moved = moved.saturating_add(len);
     }
 
-    /// Ends a round at the home `here` of an extent of `len` bytes. `is_reached` if one of its programs reached the extent directly in the
-    /// round. Returns the node that the extent should go to.
+    /// Ends a round at the home `here` of an extent of `len` bytes. `is_reached` says that a program of the home's host reached the extent
+    /// directly in the round. Returns the node that the extent should go to.
     pub fn round(&mut self, here: NodeId, len: u64, is_reached: bool) -> Option<NodeId> {
         self.quiet = if is_reached { Some(0) } else { self.quiet.map(|rounds| rounds.saturating_add(1)) };
         let all = self.moved.values().copied().fold(0, u64::saturating_add);

@@ -756,7 +756,7 @@ pub enum FromNode {
         /// True if its bytes are written down, so that its next start brings them.
         keeps: bool,
     },
-    /// Says whether the member can be a keeper, and asks which nodes are. Said by nodes that were started with a list of keepers.
+    /// Says whether the member can be a keeper, and asks which nodes are. Said by every member but the coordinator's own node, and by keepers.
     Keeper {
         /// The name of its disk, if it can.
         disk: Option<u128>,

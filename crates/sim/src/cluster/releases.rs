@@ -162,7 +162,7 @@ impl Cluster {
         Ok(!self.journal_is_younger())
     }
 
-    /// The operator goes on with a host that has the last release. When there is none, some host goes back at times.
+    /// The operator goes on with a host that has the last release. If none has it, a host goes back at times.
     fn next_host(&mut self) -> Check {
         let (is_rough, hosts) = (self.is_rough, self.hosts.len() as u64);
         let Some(releases) = self.releases.as_mut().filter(|_| is_rough) else { return Ok(()) };
