@@ -68,21 +68,22 @@ pub unsafe fn of(window: Window, page_count_max: usize) -> Residence {
     let share = |pages: u64| (u128::from(len) * u128::from(pages) / looked as u128) as u64;
     let mut residence = Residence { len, huge: huge.map(share), is_estimate: looked < count, ..Residence::default() };
     let Ok(mut found) = numa::nodes_of(&pages) else { return residence };
-    let mut absent = 0;
+    let mut untouched = vec![false; looked];
     if found.contains(&None) {
-        for (page, node) in pages.iter().zip(&found).filter(|(_, node)| node.is_none()) {
+        for (k, page) in pages.iter().enumerate().filter(|(k, _)| found[*k].is_none()) {
             match is_in_file(*page) {
-                Some(false) => absent += 1,
+                Some(false) => untouched[k] = true,
                 // A byte of the page that is the window's, by a guarded read: another process may take the page away.
                 _ => {
                     let at = page.addr().saturating_sub(window.ptr().addr()).min(window.len() - 1);
                     let _ = window.slice(at, 1).read_into(&mut [0]);
                 }
             }
-            debug_assert!(node.is_none());
         }
         found = numa::nodes_of(&pages).unwrap_or(found);
     }
+    // Somebody may have touched a page meanwhile, and a read of its neighbour may have mapped it.
+    let absent = found.iter().zip(untouched).filter(|(node, is_untouched)| node.is_none() && *is_untouched).count() as u64;
     for node in found.into_iter().flatten() {
         *residence.numa.entry(node).or_default() += 1;
     }

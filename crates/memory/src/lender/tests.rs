@@ -436,7 +436,9 @@ fn memory_of_named_numa_nodes_is_lent_and_found_there() {
     let Ok(lender) = lends("all") else { return hanare_testkit::unable("this kernel tells of no NUMA nodes") };
     let set = lender.backing().2.unwrap().clone();
     let mut large = lender.make(5 * SLAB).unwrap();
-    assert_eq!(large.residence(1 << 20).absent, 5 * SLAB, "nothing is taken ahead");
+    // The worker populates it meanwhile.
+    let found = large.residence(1 << 20);
+    assert_eq!(found.numa.values().sum::<u64>() + found.absent, 5 * SLAB, "{found:?}");
     fill(&large, 1);
     let found = large.residence(1 << 20);
     assert_eq!((found.numa.values().sum::<u64>(), found.absent, found.is_estimate), (5 * SLAB, 0, false), "{found:?}");
