@@ -431,8 +431,8 @@ impl Coordinator {
 
     /// Carries a request out, for the first time.
     fn carry_out(&mut self, now_ms: u64, key: AskKey, task: &Task) -> Step {
-        if let Err(error) = self.check_all_know(task.what.since()) {
-            return error.into();
+        if let Some(step) = self.await_all_know(task.what.since()) {
+            return step;
         }
         let what = match self.inside(&task.user, &task.what) {
             Ok(what) => what,

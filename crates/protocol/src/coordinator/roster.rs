@@ -43,6 +43,7 @@ use super::spills::Reservation;
 use crate::id::{Grant, NodeId, Slot};
 use crate::limits::{FORGET_MS, home_until_ms};
 use crate::table::{self, Row};
+use crate::versions::{OLDEST, Versions};
 use crate::wire::control::{Memory, ReportedExtent};
 use std::collections::BTreeMap;
 
@@ -237,7 +238,10 @@ impl Roster {
             Some(Ended::Closed) => State::Closed { dead_at_ms: until_ms, mute_at_ms: Some(mute_at_ms) },
             Some(Ended::Left) => State::Left { since_ms: now_ms },
         };
-        self.seats.insert(node, NodeEntry::new(state));
+        let mut entry = NodeEntry::new(state);
+        // Its build is not known yet.
+        entry.memory.versions = Versions { oldest: OLDEST, newest: OLDEST };
+        self.seats.insert(node, entry);
     }
 
     /// A node's seat.
@@ -255,11 +259,6 @@ impl Roster {
         self.seats.get_mut(&node)
     }
 
-    /// All of them.
-    pub fn seats(&self) -> impl Iterator<Item = &NodeEntry> {
-        self.seats.values()
-    }
-
     /// A node's state.
     pub fn phase(&self, node: NodeId) -> Phase {
         self.seats.get(&node).map_or(Phase::Absent, NodeEntry::phase)
@@ -275,9 +274,14 @@ impl Roster {
         self.peers.iter().find(|(_, other)| **other == node).map(|(peer, _)| *peer)
     }
 
+    /// All nodes.
+    pub fn all(&self) -> impl Iterator<Item = (NodeId, &NodeEntry)> {
+        self.seats.iter().map(|(node, seat)| (*node, seat))
+    }
+
     /// All members.
     pub fn members(&self) -> impl Iterator<Item = (NodeId, &NodeEntry)> {
-        self.seats.iter().filter(|(_, seat)| seat.phase() == Phase::Member).map(|(node, seat)| (*node, seat))
+        self.all().filter(|(_, seat)| seat.phase() == Phase::Member)
     }
 
     /// A node joins behind a connection.

@@ -38,7 +38,7 @@ impl Coordinator {
 
     /// Bytes that all nodes may have spilled for a user.
     pub(super) fn reserved(&self, uid: u32) -> u64 {
-        let all = self.roster.seats().filter_map(|seat| seat.reserved.get(&uid));
+        let all = self.roster.all().filter_map(|(_, seat)| seat.reserved.get(&uid));
         all.map(|reservation| reservation.bytes).fold(0, u64::saturating_add)
     }
 

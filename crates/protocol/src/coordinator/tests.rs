@@ -23,6 +23,7 @@ mod removals;
 mod shortage;
 mod spills;
 mod tenants;
+mod versions;
 
 const OWNER: User = User { uid: 10, gid: 20 };
 const OTHER: User = User { uid: 11, gid: 21 };

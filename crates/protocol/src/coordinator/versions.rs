@@ -1,34 +1,52 @@
 //! Versions of the wire in a pool whose nodes are of two releases.
 //!
 //! A request that is younger than the oldest version may leave records in the journal. Keepers of an older build could not read them. So such
-//! a request is refused until all of the pool know it: members, and keepers, which have to be members at present. From then on an older node is
-//! refused, as long as the journal tells of something younger.
+//! a request is refused until all of the pool know it. From then on an older node is refused, as long as the journal tells of something younger.
+//!
+//! | who | until it is known to be young enough |
+//! |---|---|
+//! | a member | refused |
+//! | a keeper that is no member | refused |
+//! | a node that may be back within its lease | the request waits: it would be shut out with its bytes |
+//! | a node that is away for longer | refused while it may bring bytes back |
+//!
+//! A coordinator that begins knows no node's version before that node is back. Such a node counts as old.
 
 use super::Coordinator;
+use super::asks::Step;
+use super::roster::{NodeEntry, Phase};
 use crate::error::{Error, Result};
 use crate::id::NodeId;
 use crate::wire::control::Memory;
 
 impl Coordinator {
-    /// Refuses what somebody of the pool does not know, where the journal does not tell of that version already.
+    /// What becomes of a request that is younger than the journal, where somebody of the pool does not know it. `None` if all do.
     ///
     /// **Errors**: [`Error::TooOld`], which names one whose build is older. [`Error::NoNode`] for a keeper that is away.
-    pub(super) fn check_all_know(&self, needs: u32) -> Result<()> {
+    pub(super) fn await_all_know(&self, needs: u32) -> Option<Step> {
         if needs <= self.ledger.since() {
-            return Ok(());
+            return None;
         }
-        let speaks = |seat: &Memory| seat.versions.newest;
-        let older = self.roster.members().find(|(_, seat)| speaks(&seat.memory) < needs);
-        if let Some((node, seat)) = older {
-            return Err(Error::TooOld { peer: self.named(node), speaks: speaks(&seat.memory), needs });
+        let speaks = |seat: &NodeEntry| seat.memory.versions.newest;
+        let older = || self.roster.all().filter(|(_, seat)| speaks(seat) < needs);
+        let too_old = |(node, seat): (NodeId, &NodeEntry), why: &str| {
+            let error = Error::TooOld { peer: self.named(node) + why, speaks: speaks(seat), needs };
+            Some(Step::Done(Err(error)))
+        };
+        if let Some(member) = older().find(|(_, seat)| seat.phase() == Phase::Member) {
+            return too_old(member, "");
         }
-        match self.absent_keeper() {
-            None => Ok(()),
-            Some(address) => {
-                let reason = format!("all keepers have to speak wire version {needs} for that, and it is away");
-                Err(Error::NoNode { address, reason })
-            }
+        if older().any(|(_, seat)| matches!(seat.phase(), Phase::Awaited | Phase::Closed)) {
+            return Some(Step::Park);
         }
+        let may_return = |seat: &NodeEntry| matches!(seat.phase(), Phase::Silent | Phase::Dead);
+        if let Some(away) = older().find(|(node, seat)| may_return(seat) && self.ledger.held_by(*node).next().is_some()) {
+            let why = format!(", away with bytes that `hanare node rm {}` gives up,", away.0.0);
+            return too_old(away, &why);
+        }
+        let address = self.absent_keeper()?;
+        let reason = format!("all keepers have to speak wire version {needs} for that, and it is away");
+        Some(Step::Done(Err(Error::NoNode { address, reason })))
     }
 
     /// Refuses a node that does not know what the journal tells.
