@@ -36,8 +36,18 @@ pub(super) enum MoveCause {
     Rebalance,
     /// The host of its node runs short of memory.
     Shortage,
-    /// The region follows its users.
-    Users,
+    /// The region follows its users, who are at the host of that node.
+    Users(NodeId),
+}
+
+impl MoveCause {
+    /// The node that is to be home afterwards.
+    pub fn next_home(self) -> Option<NodeId> {
+        match self {
+            MoveCause::Users(by) => Some(by),
+            MoveCause::Rebalance | MoveCause::Shortage => None,
+        }
+    }
 }
 
 /// A move.

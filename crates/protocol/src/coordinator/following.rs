@@ -34,15 +34,19 @@ impl Followers {
     }
 }
 
+/// Nodes that may get extents, and bytes of moves under way or planned to some of them.
+type Receivers<'a> = (&'a BTreeSet<NodeId>, &'a BTreeMap<NodeId, u64>);
+
 impl Coordinator {
     /// Other hosts use these extents of a node most. Those of regions that follow begin to move.
     pub(super) fn follow(&mut self, now_ms: u64, home: NodeId, extents: &[UsedElsewhere]) {
-        let members = self.roster.members().map(|(node, _)| node);
-        let members: BTreeSet<NodeId> = members.filter(|node| !self.ledger.draining.contains_key(node)).collect();
-        let mut promised = self.promised_by_moves();
+        let (members, mut promised) = (self.receivers(), self.promised_by_moves());
         let (mut moves, room): (Vec<Move>, _) = (Vec::new(), MOVE_COUNT.saturating_sub(self.moves.under_way.len()));
         for used in extents.iter().take(USED_ELSEWHERE_COUNT_MAX) {
-            let Some(next) = self.move_to_users(now_ms, home, used, &members).filter(|_| moves.len() < room) else { continue };
+            if moves.len() >= room {
+                break;
+            }
+            let Some(next) = self.move_to_users(now_ms, home, used, (&members, &promised)) else { continue };
             let sum = promised.entry(next.to).or_default();
             let is_planned = moves.iter().any(|other| other.extent == next.extent);
             if !is_planned && self.room(next.to).free >= sum.saturating_add(next.len) {
@@ -55,19 +59,23 @@ impl Coordinator {
         }
     }
 
-    /// The move of an extent to its users, if its region follows them and nothing is in the way.
-    fn move_to_users(&self, now_ms: u64, home: NodeId, used: &UsedElsewhere, members: &BTreeSet<NodeId>) -> Option<Move> {
+    /// The move of an extent to its users, if its region follows them and nothing is in the way. Where their node has a copy, another one
+    /// gets a further copy, and theirs becomes the home.
+    fn move_to_users(&self, now_ms: u64, home: NodeId, used: &UsedElsewhere, (members, promised): Receivers<'_>) -> Option<Move> {
         let region = self.ledger.regions.get(&used.gid).filter(|region| usage::follows_users(&region.attributes))?;
         let is_it = |extent: &crate::placement::Extent| (extent.node, extent.slot) == (home, used.slot);
         let index = region.layout.extents().position(is_it)?;
         let extent = CopiedExtent { gid: used.gid, index: index as u32 };
-        if self.moves.followers.rests(now_ms, extent) || !members.contains(&used.by) {
+        if self.moves.followers.rests(now_ms, extent) || !members.contains(&used.by) || used.by == home {
             return None;
         }
         let mut movables = Vec::new();
         self.movables_of(region, members, &mut movables);
         let movable = movables.into_iter().find(|movable| movable.extent == extent && movable.node == home)?;
-        let can_get = !movable.others.contains(&used.by) && used.by != home;
-        can_get.then_some(Move { cause: MoveCause::Users, extent, from: home, to: used.by, len: movable.len })
+        let to = match movable.others.contains(&used.by) {
+            true => self.destination(&movable, promised)?,
+            false => used.by,
+        };
+        Some(Move { cause: MoveCause::Users(used.by), extent, from: home, to, len: movable.len })
     }
 }

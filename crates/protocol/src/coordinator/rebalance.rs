@@ -91,6 +91,11 @@ impl Coordinator {
         can_get.then_some(*next)
     }
 
+    /// Members that may get extents: no drain empties them.
+    pub(super) fn receivers(&self) -> BTreeSet<NodeId> {
+        self.roster.members().map(|(node, _)| node).filter(|node| !self.ledger.draining.contains_key(node)).collect()
+    }
+
     /// True if a node is not to hold an extent any more: it is drained, or the extent moves elsewhere.
     pub(super) fn is_leaving(&self, extent: CopiedExtent, node: NodeId) -> bool {
         self.ledger.draining.contains_key(&node) || self.move_of(extent).is_some_and(|next| next.from == node)
@@ -124,18 +129,13 @@ impl Coordinator {
             self.moves.under_way.remove(&next.extent);
             gids.insert(next.extent.gid);
             match next.cause {
-                MoveCause::Rebalance => {}
-                MoveCause::Shortage => {
-                    self.moves.resting.on_outcome(now_ms, &next, why);
-                    continue;
+                MoveCause::Rebalance => {
+                    let what = self.in_words(&next);
+                    self.moves.failed.extend(what.zip(why).map(|(what, why)| FailedMove { what, why }));
                 }
-                MoveCause::Users => {
-                    self.moves.followers.on_outcome(now_ms, &next, why);
-                    continue;
-                }
+                MoveCause::Shortage => self.moves.resting.on_outcome(now_ms, &next, why),
+                MoveCause::Users(_) => self.moves.followers.on_outcome(now_ms, &next, why),
             }
-            let what = self.in_words(&next);
-            self.moves.failed.extend(what.zip(why).map(|(what, why)| FailedMove { what, why }));
         }
         self.moves.failed.truncate(LIST_PAGE_COUNT_MAX);
         self.moves.looks_at_ms = now_ms.saturating_add(LOOK_MS);

@@ -72,6 +72,11 @@ impl Batch {
 }
 
 impl History {
+    /// The records of a coordinator that was alone, before the first edition.
+    pub fn of_records(records: Vec<Record>) -> History {
+        History { records, ..History::default() }
+    }
+
     /// Takes the next decided batch in. Returns whether it counts.
     pub fn read(&mut self, batch: &Batch) -> bool {
         let begins = batch.reign > self.reign && batch.number == 0;

@@ -133,8 +133,7 @@ impl Coordinator {
 
     /// The extents that may leave a node now. Those with lost bytes rest.
     fn candidates(&mut self, now_ms: u64, node: NodeId) -> BTreeMap<LeaveKey, Movable> {
-        let members = self.roster.members().map(|(other, _)| other);
-        let members: BTreeSet<NodeId> = members.filter(|other| !self.ledger.draining.contains_key(other)).collect();
+        let members = self.receivers();
         let gids: BTreeSet<Gid> = self.ledger.held_by(node).map(|(_, gid, _)| gid).collect();
         self.moves.resting.0.retain(|extent, rest| rest.node != node || gids.contains(&extent.gid));
         let (mut movables, mut lost) = (Vec::new(), Vec::new());
@@ -160,7 +159,7 @@ impl Coordinator {
     }
 
     /// The node that gets an extent: other hosts first.
-    fn destination(&self, movable: &Movable, promised: &BTreeMap<NodeId, u64>) -> Option<NodeId> {
+    pub(super) fn destination(&self, movable: &Movable, promised: &BTreeMap<NodeId, u64>) -> Option<NodeId> {
         let holders: Vec<NodeId> = movable.others.iter().copied().chain([movable.node]).collect();
         let rest = |room: Room| {
             let promised = promised.get(&room.node).copied().unwrap_or(0);

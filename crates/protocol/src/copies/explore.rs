@@ -477,7 +477,7 @@ impl Model for Extent {
             }
             Move::Follow if world.moves < self.moves => {
                 world.moves = world.moves.saturating_add(1);
-                world.holders.on_move();
+                world.holders.on_move(Some(node(NODES.saturating_sub(1))));
                 world.drive_coordinator(self.off);
             }
             Move::Range { home, copy } => {

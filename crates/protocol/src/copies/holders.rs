@@ -115,6 +115,8 @@ pub struct Holders {
     has_stopped: bool,
     /// The home that stopped left a doubt about locks at its bytes.
     leaves_doubt: bool,
+    /// The copy that is to follow the home, among those that have as many writes.
+    next: Option<NodeId>,
     frozen: BTreeMap<NodeId, Position>,
     outputs: VecDeque<HolderOutput>,
 }
@@ -122,8 +124,8 @@ pub struct Holders {
 impl Holders {
     /// An extent's first holders, or those of the journal. A home that was lost meanwhile is told by [`Holders::on_lost`] again.
     pub fn new(set: HolderSet) -> Holders {
-        let (frozen, outputs) = Default::default();
-        Holders { state: HoldersState::Steady, set, has_stopped: false, leaves_doubt: false, frozen, outputs }
+        let (next, frozen, outputs) = Default::default();
+        Holders { state: HoldersState::Steady, set, has_stopped: false, leaves_doubt: false, next, frozen, outputs }
     }
 
     /// The next output.
@@ -176,8 +178,10 @@ impl Holders {
         }
     }
 
-    /// Another node is to be home. The home is asked to stop, so nobody waits for the end of its lease. A second call asks it again.
-    pub fn on_move(&mut self) {
+    /// Another node is to be home, best of all `next`. The home is asked to stop, so nobody waits for the end of its lease. A second call
+    /// asks it again.
+    pub fn on_move(&mut self, next: Option<NodeId>) {
+        self.next = next;
         if self.state == HoldersState::Releasing || (!self.set.copies.is_empty() && self.step(HoldersEvent::Move)) {
             self.outputs.push_back(HolderOutput::Release(self.set.clone()));
         }
@@ -294,15 +298,17 @@ impl Holders {
         }
     }
 
-    /// The copy with the most writes becomes the home, when all have said how far they are.
+    /// The copy with the most writes becomes the home, when all have said how far they are. Among equal ones it is the one that was asked for.
     fn end_election(&mut self) {
         if !self.set.copies.iter().all(|node| self.frozen.contains_key(node)) {
             return;
         }
-        // Among equal ones the lowest number.
-        let best = self.frozen.iter().max_by_key(|(node, position)| (**position, std::cmp::Reverse(**node)));
+        let next = self.next;
+        let rank = |(node, position): &(&NodeId, &Position)| (**position, Some(**node) == next, std::cmp::Reverse(**node));
+        let best = self.frozen.iter().max_by_key(rank);
         let Some((home, _)) = best.map(|(node, position)| (*node, *position)) else { return };
         self.step(HoldersEvent::Elected);
+        self.next = None;
         let stopped = std::mem::take(&mut self.has_stopped) && !self.leaves_doubt;
         self.set.home = home;
         self.set.copies.remove(&home);

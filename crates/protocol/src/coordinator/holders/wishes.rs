@@ -86,9 +86,10 @@ impl Coordinator {
 
     /// A copy is to follow the home of an extent. A home that does not answer is asked again, until its lease is over.
     pub(super) fn move_home(&mut self, now_ms: u64, extent: CopiedExtent) {
+        let next = self.move_of(extent).and_then(|next| next.cause.next_home());
         let Some(copied) = self.copied.extents.get_mut(&extent) else { return };
         (copied.rests_until_ms, copied.is_locked) = (now_ms.saturating_add(REMAKE_MS), false);
-        copied.holders.on_move();
+        copied.holders.on_move(next);
         self.drive_holders(now_ms, extent);
     }
 }

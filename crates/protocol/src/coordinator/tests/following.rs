@@ -12,10 +12,20 @@ const LEN: u64 = 100 << 10;
 
 /// A region of node 1 that follows its users, or not.
 fn region(pool: &mut Pool, name: &str, follows: bool) -> Gid {
+    region_with(pool, name, (follows, 1))
+}
+
+fn region_with(pool: &mut Pool, name: &str, (follows, copies): (bool, u8)) -> Gid {
     let attributes = if follows { Attributes::from_iter([(FOLLOWS, USERS)]) } else { Attributes::default() };
     let (placement, existing) = (Placement::Local, Existing::Refuse);
-    let what = Request::Create { name: name.to_owned(), len: LEN, placement, copies: 1, mode: 0o600, attributes, existing };
+    let what = Request::Create { name: name.to_owned(), len: LEN, placement, copies, mode: 0o600, attributes, existing };
     view(pool.call(1, OWNER, what)).unwrap().gid
+}
+
+/// Nodes with a copy of a region's one extent.
+fn copies(pool: &Pool, gid: Gid) -> Vec<NodeId> {
+    let region = pool.coordinator.regions().find(|region| region.gid == gid).unwrap();
+    region.holders[0].copies.iter().map(|extent| extent.node).collect()
 }
 
 /// Where a region's one extent is.
@@ -63,6 +73,31 @@ fn a_region_goes_to_no_node_that_is_drained_gone_full_or_a_holder() {
     drain(&mut pool, 2, crate::wire::control::DrainWish::Stop).unwrap();
     pool.create(2, "full", (1 << 20) - LEN / 2, Placement::Local).unwrap();
     assert!(stays(&mut pool, 2));
+}
+
+#[test]
+fn a_region_with_copies_has_its_home_at_its_users_whoever_has_a_copy() {
+    for by in [0, 2, 3] {
+        let mut pool = Pool::new(4);
+        let gid = region_with(&mut pool, "r", (true, 2));
+        serve(&mut pool, &[]);
+        let [copy] = copies(&pool, gid)[..] else { panic!("one copy") };
+        say(&mut pool, 1, &[gid], by);
+        serve(&mut pool, &[]);
+        let [other] = copies(&pool, gid)[..] else { panic!("one copy") };
+        assert_eq!(home(&pool, gid).node, NodeId(by), "the copy was on {copy}");
+        assert!(other != NodeId(1) && (other == copy || copy == NodeId(by)), "{copy} {other}");
+    }
+}
+
+#[test]
+fn a_home_stays_where_its_users_have_the_copy_and_no_other_node_can_get_one() {
+    let mut pool = Pool::new(2);
+    let gid = region_with(&mut pool, "r", (true, 2));
+    serve(&mut pool, &[]);
+    say(&mut pool, 1, &[gid], 0);
+    serve(&mut pool, &[]);
+    assert_eq!((home(&pool, gid).node, copies(&pool, gid)), (NodeId(1), vec![NodeId(0)]));
 }
 
 #[test]
