@@ -1,13 +1,17 @@
 //! Regions with copies: what a write costs that two or three nodes have before it is answered, beside one copy. Homes are on another node.
+//!
+//! Eight bytes stand also beside bare sockets through as many processes: no write can be answered sooner than those messages.
 
 use crate::Options;
-use crate::compare::{baseline, bytes, compare};
+use crate::compare::{baseline, beside, bytes, compare, time_row};
 use crate::nodes::Nodes;
-use crate::report::Report;
+use crate::peers::program::{self, Compiled};
+use crate::report::{Report, Row};
 use crate::table;
-use crate::turns::{Contestant, Figures, take_turns, time_step};
+use crate::turns::{Contestant, Figures, Outcome, take_turns, time_step};
 use anyhow::{Result, ensure};
 use hanare::{CreateOptions, Placement, Pool, Region};
+use std::collections::BTreeSet;
 
 /// The bench's name.
 pub const NAME: &str = "copies";
@@ -16,6 +20,12 @@ const SIZES: [u64; 3] = [8, 4096, 1 << 20];
 
 /// Goal for a write with two copies beside one: the time of one over that of two.
 const GOAL: f64 = 1.0 / 2.2;
+
+/// Ways of a bare message, by the number of copies: to the home, from there to the copies, and back.
+const WAYS: [(u8, &str); 3] = [(1, "0"), (2, "010"), (3, "0+12")];
+
+/// Bare messages of a turn, in full and in quick runs.
+const MESSAGE_COUNTS: [usize; 2] = [2000, 50];
 
 /// Memory that each node lends.
 const MEMORY: u64 = 128 << 20;
@@ -28,8 +38,18 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     let regions = [1, 2, 3].map(|copies| region(&pool, copies));
     let [one, two, three] = regions;
     let regions = [one?, two?, three?];
-    let outcomes = take_turns(options.rounds(), vec![Contestant::ours("hanare", || turn(options, &regions))], progress)?;
+    let compiled = Compiled::new(options)?;
+    let relay = compiled.build("cc", "relay", &[]).map(|relay| {
+        let ways = WAYS.iter().map(|(copies, way)| format!("{copies}={way}"));
+        let count = MESSAGE_COUNTS[usize::from(options.quick)].to_string();
+        let words: Vec<String> = std::iter::once(count).chain(ways).collect();
+        move || program::figures(&program::run(&relay, &words, &[])?)
+    });
+    let contestants =
+        vec![Contestant::ours("hanare", || turn(options, &regions)), Contestant::peer("bare sockets", relay)];
+    let outcomes = take_turns(options.rounds(), contestants, progress)?;
     let (ours, mut report) = (&outcomes[0], Report::new(NAME));
+    report.rows.extend(beside_bare(ours, &outcomes[1])?);
     let one = baseline(ours, "one copy");
     for size in SIZES {
         for copies in [2, 3] {
@@ -41,6 +61,25 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
         report.rows.push(compare(case, ours, &key("get", size, 2), &one, &key("get", size, 1), Some(1.0))?);
     }
     Ok(report)
+}
+
+/// A put of eight bytes beside bare messages on the same way, and those beside each other.
+fn beside_bare(ours: &Outcome, relay: &Outcome) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (copies, way) in WAYS {
+        let processes = 1 + way.chars().filter(char::is_ascii_digit).collect::<BTreeSet<_>>().len();
+        let peer = Outcome { name: format!("{}, the same way through {processes} processes", relay.name), ..relay.clone() };
+        let case = format!("put 8 B, other node, {copies} {}, tcp", if copies == 1 { "copy" } else { "copies" });
+        rows.push(compare(case, ours, &key("put", 8, copies), &peer, &copies.to_string(), None)?);
+    }
+    let one = relay.median("1");
+    for copies in [2, 3] {
+        if let Ok(through) = relay.median(&copies.to_string()) {
+            let (row, scale) = time_row(format!("bare sockets, the way of {copies} copies"), through);
+            rows.push(beside(row, "bare sockets, the way of one copy (own baseline)", one.map(|ns| ns * scale), None));
+        }
+    }
+    Ok(rows)
 }
 
 fn key(what: &str, size: u64, copies: u8) -> String {

@@ -12,7 +12,7 @@
 //! | [`cage`] | programs in a control group, with the kernel's swap |
 //! | [`compare`] | rows from two contestants' medians |
 //! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
-//! | [`get`], [`strided`], [`gather`], [`copy`], [`copies`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`ported`], [`fault`], [`coherence`], [`locks`], [`fair`], [`files`], [`blocks`], [`main_memory`], [`wisconsin`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`], [`python`] | one module a bench |
+//! | [`get`], [`strided`], [`gather`], [`copy`], [`copies`], [`drain`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`ported`], [`fault`], [`coherence`], [`locks`], [`fair`], [`files`], [`blocks`], [`main_memory`], [`wisconsin`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`], [`python`] | one module a bench |
 //! | [`basics`] | single operations, which `hanare what-if` is calibrated with |
 //!
 //! A bench is added by a module and its line in [`list`].
@@ -28,6 +28,7 @@ pub mod collectives;
 pub mod compare;
 pub mod copies;
 pub mod copy;
+pub mod drain;
 pub mod fair;
 pub mod fault;
 pub mod files;
@@ -141,6 +142,7 @@ pub fn list() -> &'static [Bench] {
         Bench { name: gather::NAME, about: "random elements by their indices, on one host and between two", run: gather::run },
         Bench { name: copy::NAME, about: "bytes from node to node that the client never touches", run: copy::run },
         Bench { name: copies::NAME, about: "writes that two or three nodes have, beside one", run: copies::run },
+        Bench { name: drain::NAME, about: "bytes that leave a drained node, beside a bare socket", run: drain::run },
         Bench { name: gups::NAME, about: "random 64-bit updates in batches, on one node and over two", run: gups::run },
         Bench { name: scan::NAME, about: "count and sum of a table on another node that stays there", run: scan::run },
         Bench { name: matmul::NAME, about: "the matrix product of the drivers paper in five variants", run: matmul::run },

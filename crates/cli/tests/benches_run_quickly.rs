@@ -197,6 +197,23 @@ fn coherence() {
 }
 
 #[test]
+fn writes_that_several_nodes_have() {
+    let report = bench("copies", None);
+    check("copies", &report);
+    for copies in ["1 copy", "2 copies", "3 copies"] {
+        let peers: Vec<_> = rows(&report, &format!("put 8 B, other node, {copies}")).iter().map(|row| &row["peer"]).collect();
+        assert!(peers.iter().any(|peer| peer.as_str().unwrap().starts_with("bare sockets")), "{peers:?}");
+    }
+}
+
+#[test]
+fn bytes_that_leave_a_drained_node() {
+    let report = bench("drain", None);
+    check("drain", &report);
+    assert_eq!(rows(&report, "drain of 16 MiB, tcp").len(), 1, "{report}");
+}
+
+#[test]
 fn copies_by_loads_and_stores() {
     let apps = match &*APPS {
         Ok(apps) => apps,
