@@ -1,13 +1,12 @@
 //! Requests to the home of one extent, which may be another one by now.
 
 use super::region::Region;
-use super::repetition::{Breaks, MOVE_MS, Refusals};
+use super::repetition::{Breaks, Refusals};
 use super::request::Patience;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{Grant, Slot};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
-use std::time::Duration;
 
 impl Region {
     /// Asks the home of an extent. Where its bytes have copies, and the request `may_repeat`, the next home is asked when that one is lost. One that
@@ -24,11 +23,12 @@ impl Region {
         let (mut may_be_done, mut refusals, mut breaks) = (false, Refusals::default(), Breaks::default());
         loop {
             let route = self.extent_route(extent);
-            let patience = if may_repeat { Patience::UpTo(Duration::from_millis(MOVE_MS)) } else { Patience::Usual };
+            let patience = if may_repeat { Patience::UpTo(breaks.patience()) } else { Patience::Usual };
             let asked = request(route.slot, route.grant);
             match route.remote.ask_sync(&asked, patience) {
                 Ok((answer, _)) => return Ok(answer),
                 Err(error) if may_repeat && is_of_a_lost_home(&error, &asked) && breaks.may_repeat_moved() => {
+                    breaks.note(&error);
                     match self.refresh_after(&error) {
                         // The coordinator names the home, so it is waited for.
                         Ok(()) | Err(Error::NoCoordinator { .. } | Error::Timeout { .. }) => {}

@@ -17,9 +17,13 @@ pub(crate) struct Repetition {
     pub call: Option<NumberedCall>,
 }
 
-/// Connections to a node that end one after another under a request that may be repeated.
+/// Connections to a node that end one after another under a request that may be repeated, and silences of bytes' homes.
 #[derive(Default)]
-pub(crate) struct Breaks(Option<Instant>);
+pub(crate) struct Breaks {
+    since: Option<Instant>,
+    /// When a home was silent for too long at first.
+    silent_since: Option<Instant>,
+}
 
 /// Refusals of grants under one call. Each asks for the grants of today, which change with each change of a region. A program that gets few turns
 /// meets several changes in one call.
@@ -34,8 +38,12 @@ impl Refusals {
     }
 }
 
-/// Longest silence of a home of bytes with copies. Its lease ends, and then a look of a renewal's length or two, before it is known to be lost.
+/// Longest silence of a home of bytes with copies, where the next home is asked for once. The lease ends, and then a look of a renewal's length or
+/// two, before the home is known to be lost.
 pub(crate) const MOVE_MS: u64 = LEASE_MS + 3 * RENEW_MS;
+
+/// The same, where the next home is asked for again: the lease, and the time of an election.
+const SILENT_MS: u64 = LEASE_MS + RENEW_MS / 2;
 
 /// Time between questions for the next home of bytes with copies.
 const MOVED_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
@@ -43,14 +51,26 @@ const MOVED_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 impl Breaks {
     /// A connection ended under the request. True if it is to be repeated: a node that takes connections counts as lost after [`REACH_MS`].
     pub fn may_repeat(&mut self) -> bool {
-        self.0.get_or_insert_with(Instant::now).elapsed() < Duration::from_millis(REACH_MS)
+        self.since.get_or_insert_with(Instant::now).elapsed() < Duration::from_millis(REACH_MS)
+    }
+
+    /// Longest silence of a home of bytes with copies in the next try. A home that was silent before, and is still home, gets more with each try.
+    pub fn patience(&self) -> Duration {
+        self.silent_since.map_or(Duration::from_millis(SILENT_MS), |since| Duration::from_millis(RENEW_MS) + since.elapsed())
+    }
+
+    /// A try failed with this error.
+    pub fn note(&mut self, error: &Error) {
+        if matches!(error, Error::Timeout { .. }) {
+            self.silent_since.get_or_insert_with(Instant::now);
+        }
     }
 
     /// The same for bytes with copies, whose next home answers after the lease of the one before. Pauses before all but the first repetition.
     /// Async-signal-safe.
     pub fn may_repeat_moved(&mut self) -> bool {
-        let Some(since) = self.0 else {
-            self.0 = Some(Instant::now());
+        let Some(since) = self.since else {
+            self.since = Some(Instant::now());
             return true;
         };
         // A signal ends the pause early, which does no harm.

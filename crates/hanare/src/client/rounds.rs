@@ -2,7 +2,7 @@
 
 use super::call_numbers::NumberedCall;
 use super::drafts::{CallEffect, Drafts, Tickets, admit, post_drafts};
-use super::repetition::{Breaks, MOVE_MS, Refusals, Repetition};
+use super::repetition::{Breaks, Refusals, Repetition};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::{Error, Result};
@@ -114,10 +114,11 @@ impl CallRounds {
         let Repetition { is_once, moves, .. } = self.repetition;
         let may_run_again = !is_once || tickets.is_numbered;
         // Another node is home of bytes with copies soon after the lease of a silent one is over.
-        tickets.patience = (moves && may_run_again).then(|| Duration::from_millis(MOVE_MS));
+        tickets.patience = (moves && may_run_again).then(|| self.breaks.patience());
         let (waited, was_sent) = (tickets.wait(), posted.is_ok());
         let Err(error) = tickets.explain(posted.and(waited)) else { return Ok(true) };
         self.has_written |= tickets.may_have_written();
+        self.breaks.note(&error);
         let may_repeat = match &error {
             // The next home is found when the lease of the one before is over.
             Error::GrantRefused { .. } | Error::NodeLost { .. } | Error::Timeout { .. } if moves => {
