@@ -72,6 +72,9 @@ pub struct Options {
     /// Keep the pool's names at these nodes together, three or five, host or host:port [port: 7411]. Every node of the pool gets the same list. One of those in the list is the coordinator, and another follows when it is lost.
     #[arg(long, value_name = "A,B,C", value_delimiter = ',', conflicts_with = "join")]
     pub keepers: Vec<String>,
+    /// Begin the keepers' names with a journal: that of the coordinator that this node was before the pool had keepers [without FILE: the one under HANARE_STATE]. All other keepers are given --keepers alone. Once the keepers have begun, it does nothing.
+    #[arg(long, value_name = "FILE", requires = "keepers")]
+    pub from_journal: Option<Option<PathBuf>>,
     /// File with the pool's key [default: HANARE_KEY, else pool.key beside the journal].
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
@@ -289,6 +292,7 @@ fn node_options(options: &Options) -> Result<NodeOptions> {
         node.sealing = Sealing::Plain;
     }
     node.name = options.name.clone().unwrap_or(node.name);
+    node.former_journal = options.from_journal.clone().map(|file| file.unwrap_or_else(journal::place));
     let every = options.persist_every.map(Duration::from_secs);
     node.persist = options.persist.clone().map(|folder| Persist { folder, every });
     node.number = options.number;

@@ -106,6 +106,19 @@ impl Journal {
         Ok(())
     }
 
+    /// Ends it for good: its records are elsewhere from here on. Returns the file's new name.
+    ///
+    /// **Errors**: [`Error::System`]; it may be opened again then.
+    pub fn retire(mut self) -> Result<PathBuf> {
+        self.close();
+        let mut name = self.path.clone().into_os_string();
+        name.push(".of-keepers");
+        let retired = PathBuf::from(name);
+        std::fs::rename(&self.path, &retired).map_err(|error| self.failed("rename", &error.to_string()))?;
+        let _ = std::fs::remove_file(self.reserve());
+        Ok(retired)
+    }
+
     /// The number of records.
     pub fn count(&self) -> usize {
         self.count

@@ -122,7 +122,8 @@ fn find_coordinator(
     let named = keepers::sorted(&options.keepers)?;
     let is_named = named.iter().any(|keeper| keeper == address);
     // A node that listens at any port cannot be a keeper: others find it by its address.
-    if !is_named && (options.listen.ends_with(":0") || options.journal.is_none()) {
+    let can_be_one = is_named || options.former_journal.is_some();
+    if !can_be_one && (options.listen.ends_with(":0") || options.journal.is_none()) {
         return Ok(Origin { addresses: named, ..Origin::default() });
     }
     let path = options.journal.as_deref().ok_or_else(|| Error::BadSetting {
@@ -130,7 +131,8 @@ fn find_coordinator(
         value: options.keepers.join(","),
         reason: "a keeper needs a file for what it promises".to_owned(),
     })?;
-    let keepers = keepers::Keepers::open(&named, address, path, keys.clone(), notices.clone())?;
+    let mut keepers = keepers::Keepers::open(&named, address, path, keys.clone(), notices.clone())?;
+    options.former_journal.as_deref().map_or(Ok(()), |former| keepers.bring(former))?;
     let addresses = keepers.addresses();
     Ok(Origin { reigns: Some(control::Reigns::new(keepers, rules)), addresses, ..Origin::default() })
 }

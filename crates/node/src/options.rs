@@ -50,6 +50,8 @@ pub struct NodeOptions {
     pub socket: String,
     /// The coordinator's journal, or this keeper's part of it; names end with the process where there is `None`.
     pub journal: Option<PathBuf>,
+    /// The journal of a coordinator that was alone, with which the keepers' log begins. `None` for a pool that is new, or has keepers.
+    pub former_journal: Option<PathBuf>,
     /// Folder for its extents at a good end, read at its start; `None` lets them go with the process.
     pub persist: Option<Persist>,
     /// Use of huge pages.
@@ -97,6 +99,7 @@ impl NodeOptions {
             number: None,
             socket: settings::node_socket(),
             journal: None,
+            former_journal: None,
             persist: None,
             huge,
             quota: settings::size("HANARE_QUOTA", None)?,

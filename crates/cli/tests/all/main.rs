@@ -33,6 +33,7 @@ mod first_put_and_get;
 mod installed_program_finds_its_library;
 mod journal_is_checked;
 mod keepers;
+mod keepers_begin_later;
 mod kill_node_is_reported;
 mod kill_rank_fails_barrier;
 mod launch_uses_the_running_pool;

@@ -5,6 +5,7 @@
 //! edition, a keeper connects to that caller. All connections are made anew when an edition begins.
 
 use super::engine::{Engine, Rule, SharedEngine, TICK_MS};
+use super::founding::Founders;
 use super::message::{KeeperHello, Said};
 use super::pieces::{ReceivedPieces, SentPieces, send_all};
 use super::store::{Identity, SharedStore, Store};
@@ -96,8 +97,7 @@ pub(crate) struct Keepers {
     pub(super) address: String,
     pub(super) store: SharedStore,
     pub(super) engine: SharedEngine,
-    /// The others at their first start, with their disks, as they said hello.
-    pub(super) founders: BTreeMap<u64, (u128, u64)>,
+    pub(super) founders: Founders,
     pub(super) others: BTreeMap<String, Other>,
     pub(super) links: HashMap<u64, KeeperLink>,
     keys: Keys,
@@ -184,7 +184,7 @@ impl Keepers {
             None => tracing::warn!("the keepers are {list} from here on (edition {edition}): this node is none any more"),
         }
         self.others.clear();
-        self.founders.clear();
+        self.founders = Founders::default();
         self.aim();
         (self.is_renewed, self.has_news) = (true, true);
         (self.hurried, self.tick_at_ms) = (HURRIED_TICKS, 0);
@@ -356,8 +356,13 @@ impl Keepers {
     }
 
     fn hello(&self) -> KeeperHello {
-        let Identity { own, list, holds, .. } = self.identity();
-        let list = if holds || list.edition == 0 { list } else { KeeperList::default() };
+        let identity = self.identity();
+        let Identity { own, list, holds, .. } = identity.clone();
+        let list = match list.edition {
+            0 => self.founding_list(&identity),
+            _ if holds => list,
+            _ => KeeperList::default(),
+        };
         KeeperHello { address: self.address.clone(), disk: own, list }
     }
 

@@ -1,44 +1,11 @@
-//! Hellos of keepers: who is of the same edition, who is behind, and who begins the first one.
+//! Hellos of keepers: who is of the same edition, and who is behind.
 
 use super::links::{COMPLAIN_MS, Keepers, QUIET, Way};
 use super::message::{KeeperHello, Said};
-use super::store::{Base, Identity};
-use hanare_protocol::coordinator::History;
-use hanare_protocol::keeper_list::KeeperList;
+use super::store::Identity;
 use std::cmp::Ordering;
 
-/// Time in which all keepers have said hello, at their first start.
-const FOUND_MS: u64 = 3_000;
-
 impl Keepers {
-    /// The first of the keepers begins the first edition, once it knows all of them.
-    pub(super) fn found(&mut self, now_ms: u64) {
-        let identity = self.identity();
-        if !self.is_founder(&identity) {
-            return;
-        }
-        self.founders.retain(|_, (_, at_ms)| now_ms.saturating_sub(*at_ms) < FOUND_MS);
-        let mut list = KeeperList { edition: 1, ..identity.list };
-        for (number, seat) in &mut list.seats {
-            let is_own = seat.address == self.address;
-            seat.disk = if is_own { Some(identity.own) } else { self.founders.get(number).map(|(disk, _)| *disk) };
-        }
-        let missing: Vec<&str> =
-            list.seats.values().filter(|seat| seat.disk.is_none()).map(|seat| seat.address.as_str()).collect();
-        let is_first = list.number_at(&self.address) == Some(1);
-        if is_first && missing.is_empty() {
-            if self.engine.lock().enter(Base::begin(list, History::default())) {
-                self.renew();
-            }
-        } else if now_ms >= self.complain_at_ms {
-            self.complain_at_ms = now_ms.saturating_add(COMPLAIN_MS);
-            match is_first {
-                true => tracing::warn!("this keeper waits for {}: at their first start all must be there", missing.join(", ")),
-                false => tracing::warn!("this keeper waits for the others: at their first start all must be there"),
-            }
-        }
-    }
-
     /// Another keeper has connected, and says who it is. **Errors**: why the link ends.
     pub(super) fn answer_hello(&mut self, now_ms: u64, key: u64, hello: &KeeperHello) -> std::result::Result<(), String> {
         let answer = self.meet(now_ms, hello);
@@ -141,24 +108,6 @@ impl Keepers {
                 list.addresses().join(", "),
                 hello.address
             ))),
-        }
-    }
-
-    /// A keeper says hello at its first start. Returns why it is refused, if it is.
-    fn refuse_founder(&mut self, now_ms: u64, identity: &Identity, hello: &KeeperHello) -> Option<String> {
-        if hello.list.seats.is_empty() || !self.is_founder(identity) {
-            return None;
-        }
-        if hello.list != identity.list {
-            let (theirs, ours) = (hello.list.addresses().join(","), identity.list.addresses().join(","));
-            return Some(format!("it was started with --keepers {theirs}, and this one with {ours}; start all with the same"));
-        }
-        match identity.list.number_at(&hello.address).filter(|_| hello.address != self.address) {
-            Some(number) => {
-                self.founders.insert(number, (hello.disk, now_ms));
-                None
-            }
-            None => Some(format!("there is no other keeper at {}", hello.address)),
         }
     }
 }
