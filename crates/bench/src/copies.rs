@@ -45,8 +45,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
         let words: Vec<String> = std::iter::once(count).chain(ways).collect();
         move || program::figures(&program::run(&relay, &words, &[])?)
     });
-    let contestants =
-        vec![Contestant::ours("hanare", || turn(options, &regions)), Contestant::peer("bare sockets", relay)];
+    let contestants = vec![Contestant::ours("hanare", || turn(options, &regions)), Contestant::peer("bare sockets", relay)];
     let outcomes = take_turns(options.rounds(), contestants, progress)?;
     let (ours, mut report) = (&outcomes[0], Report::new(NAME));
     report.rows.extend(beside_bare(ours, &outcomes[1])?);

@@ -27,7 +27,7 @@ const PIECE_LEN: usize = 256 << 10;
 
 /// Time between two looks at a drain, and the time after which it has failed.
 const LOOK: Duration = Duration::from_millis(1);
-const DRAIN_MAX: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs it. Bytes move to and fro between two nodes, so the receiver's memory was used before.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> {
@@ -86,7 +86,7 @@ fn drain(pool: &Pool, from: NodeId, to: NodeId) -> Result<f64> {
     let start = Instant::now();
     let mut status = pool.drain(from, &DrainWish::Begin { to: BTreeSet::from([to]) })?;
     while status.left > 0 {
-        ensure!(start.elapsed() < DRAIN_MAX, "a drain does not end: {status:?}");
+        ensure!(start.elapsed() < PATIENCE, "a drain does not end: {status:?}");
         std::thread::sleep(LOOK);
         status = pool.drain(from, &DrainWish::Look)?;
     }
@@ -95,7 +95,7 @@ fn drain(pool: &Pool, from: NodeId, to: NodeId) -> Result<f64> {
     Ok(taken.as_nanos() as f64)
 }
 
-/// Time in ns in which a socket of loopback takes so many bytes from one thread to another.
+/// Time in ns in which a socket of loopback takes `len` bytes from one thread to another.
 fn socket(len: u64) -> Result<f64> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;

@@ -17,7 +17,7 @@ pub(crate) struct Repetition {
     pub call: Option<NumberedCall>,
 }
 
-/// Connections to a node that end one after another under a request that may be repeated, and silences of bytes' homes.
+/// Ends of connections to a node under one request that may be repeated, and silences of its bytes' homes.
 #[derive(Default)]
 pub(crate) struct Breaks {
     since: Option<Instant>,
@@ -38,8 +38,8 @@ impl Refusals {
     }
 }
 
-/// Longest silence of a home of bytes with copies, where the next home is asked for once. The lease ends, and then a look of a renewal's length or
-/// two, before the home is known to be lost.
+/// Longest silence of a home of bytes with copies, where the next home is asked for once. The lease ends first. Then the coordinator has a look
+/// or two, a renewal apart.
 pub(crate) const MOVE_MS: u64 = LEASE_MS + 3 * RENEW_MS;
 
 /// The same, where the next home is asked for again: the lease, and the time of an election.

@@ -1,37 +1,20 @@
 //! The first edition of the list of keepers: who begins it, and with which records.
 //!
-//! All named keepers have to be there. The first of them begins with an empty log. But a keeper that brings the journal of a coordinator that was alone
+//! The named keepers have to be there. The first of them begins with an empty log. But a keeper that brings the journal of a coordinator that was alone
 //! begins itself, with those records. It says so by its disk in the list of its hello, which has no disks otherwise.
 
+use super::founders::Founder;
 use super::links::{COMPLAIN_MS, Keepers};
 use super::message::KeeperHello;
 use super::store::{Base, Identity};
 use crate::journal::Journal;
-use hanare_protocol::coordinator::{History, Record};
+use hanare_protocol::coordinator::History;
 use hanare_protocol::keeper_list::KeeperList;
 use hanare_protocol::{Error, Result};
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Time in which all keepers have said hello, at their first start.
 const FOUND_MS: u64 = 3_000;
-
-/// Another keeper at its first start.
-#[derive(Clone, Copy)]
-struct Founder {
-    disk: u128,
-    /// When it said hello.
-    at_ms: u64,
-    /// True if it brings a journal.
-    brings: bool,
-}
-
-/// The keepers at their first start, as far as they have said hello here, and the journal that this one brings.
-#[derive(Default)]
-pub(super) struct Founders {
-    known: BTreeMap<u64, Founder>,
-    brought: Option<(Journal, Vec<Record>)>,
-}
 
 impl Keepers {
     /// The log of the keepers begins with the journal of a coordinator that was alone. Once it has begun, nothing is done here.
@@ -71,7 +54,7 @@ impl Keepers {
         list
     }
 
-    /// One of the keepers begins the first edition, once it knows all of them.
+    /// This keeper begins the first edition if that is its part, once it knows all others.
     pub(super) fn found(&mut self, now_ms: u64) {
         let identity = self.identity();
         if !self.is_founder(&identity) {
@@ -112,7 +95,9 @@ impl Keepers {
         if let Some((journal, _)) = self.founders.brought.take() {
             let retired = self.store.lock().flush().and_then(|()| journal.retire());
             match retired {
-                Ok(path) => tracing::warn!("the keepers have this node's journal from here on; {} is not used again", path.display()),
+                Ok(path) => {
+                    tracing::warn!("the keepers have this node's journal from here on; {} is not used again", path.display())
+                }
                 Err(error) => tracing::error!("{error}; move that journal away: no coordinator may begin with it again"),
             }
         }

@@ -5,7 +5,7 @@
 //! edition, a keeper connects to that caller. All connections are made anew when an edition begins.
 
 use super::engine::{Engine, Rule, SharedEngine, TICK_MS};
-use super::founding::Founders;
+use super::founders::Founders;
 use super::message::{KeeperHello, Said};
 use super::pieces::{ReceivedPieces, SentPieces, send_all};
 use super::store::{Identity, SharedStore, Store};

@@ -7,7 +7,7 @@
 //! | `engine` | the engine by which they agree, and what this one read |
 //! | `message`, `pieces` | what they say to each other; long messages in pieces |
 //! | `links`, `meeting` | their connections; who meets whom, and who is behind |
-//! | `founding` | who begins the first edition, and with which records |
+//! | `founders`, `founding` | the keepers at their first start; who begins the first edition, and with which records |
 //!
 //! An operator names the first of them. At their first start all tell each other the names of their disks. One begins edition 1 of the list, and
 //! the others get it from there. From there on a keeper with another disk takes no part: it does not know what it promised. An
@@ -15,6 +15,7 @@
 
 mod engine;
 mod entry;
+mod founders;
 mod founding;
 mod links;
 mod meeting;

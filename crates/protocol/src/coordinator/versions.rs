@@ -20,7 +20,7 @@ use crate::id::NodeId;
 use crate::wire::control::Memory;
 
 impl Coordinator {
-    /// What becomes of a request that is younger than the journal, where somebody of the pool does not know it. `None` if all do.
+    /// The next step of a request that somebody of the pool does not know; `None` if all know it, or the journal tells of its version already.
     ///
     /// **Errors**: [`Error::TooOld`], which names one whose build is older. [`Error::NoNode`] for a keeper that is away.
     pub(super) fn await_all_know(&self, needs: u32) -> Option<Step> {

@@ -298,7 +298,7 @@ impl Holders {
         }
     }
 
-    /// The copy with the most writes becomes the home, when all have said how far they are. Among equal ones it is the one that was asked for.
+    /// The copy with the most writes becomes the home, when all have said how far they are. Among equal ones that is the wished one.
     fn end_election(&mut self) {
         if !self.set.copies.iter().all(|node| self.frozen.contains_key(node)) {
             return;
