@@ -54,7 +54,7 @@ impl Keepers {
         list
     }
 
-    /// This keeper begins the first edition if that is its part, once it knows all others.
+    /// Begins the first edition, if that is this keeper's part and it knows all others.
     pub(super) fn found(&mut self, now_ms: u64) {
         let identity = self.identity();
         if !self.is_founder(&identity) {
