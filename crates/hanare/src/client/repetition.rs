@@ -43,7 +43,7 @@ impl Refusals {
 pub(crate) const MOVE_MS: u64 = LEASE_MS + 3 * RENEW_MS;
 
 /// The same, where the next home is asked for again: the lease, and the time of an election.
-const SILENT_MS: u64 = LEASE_MS + RENEW_MS / 2;
+pub(crate) const SILENT_MS: u64 = LEASE_MS + RENEW_MS / 2;
 
 /// Time between questions for the next home of bytes with copies.
 const MOVED_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };

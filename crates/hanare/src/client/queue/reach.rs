@@ -9,7 +9,7 @@ use crate::client::locks::ended;
 use crate::client::message::ListBytes;
 use crate::client::region::Region;
 use crate::client::remote::Remote;
-use crate::client::repetition::{Breaks, MOVE_MS, Refusals, Repetition, is_moving};
+use crate::client::repetition::{Breaks, Refusals, Repetition, SILENT_MS, is_moving};
 use crate::client::request::Patience;
 use crate::client::rounds;
 use crate::client::route::ExtentRoute;
@@ -287,7 +287,7 @@ impl QueueReach {
         // for, which they are when it is dropped at the latest.
         let (from, into) = unsafe { (Window::of(&operand[..*len]), Window::of_mut(&mut **answer)) };
         *tickets = Tickets::to_keep();
-        tickets.patience = self.moves().then(|| Duration::from_millis(MOVE_MS));
+        tickets.patience = self.moves().then(|| Duration::from_millis(SILENT_MS));
         let draft = |drafts: &mut Drafts<'_>| {
             self.draft_append(drafts, lane, (ahead.as_ref(), from), into)?;
             if may_wait {
