@@ -9,7 +9,7 @@ use crate::run::signals::{self, Event};
 use crate::{log, print, size};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use hanare::node::{HostTerms, KeepFree, Node, NodeOptions, Persist, SocketAccess, Source};
+use hanare::node::{FormerJournal, HostTerms, KeepFree, Node, NodeOptions, Persist, SocketAccess, Source};
 use hanare::{Huge, NodeId, Pool};
 use hanare_protocol::numa::NumaWish;
 use hanare_protocol::wire::greeting::Sealing;
@@ -292,7 +292,9 @@ fn node_options(options: &Options) -> Result<NodeOptions> {
         node.sealing = Sealing::Plain;
     }
     node.name = options.name.clone().unwrap_or(node.name);
-    node.former_journal = options.from_journal.clone().map(|file| file.unwrap_or_else(journal::place));
+    let named = options.from_journal.clone().flatten();
+    let former = FormerJournal { path: named.unwrap_or_else(journal::place), is_wanted: options.from_journal.is_some() };
+    node.former_journal = Some(former).filter(|former| former.is_wanted || options.embedded_in.is_none());
     let every = options.persist_every.map(Duration::from_secs);
     node.persist = options.persist.clone().map(|folder| Persist { folder, every });
     node.number = options.number;

@@ -57,7 +57,7 @@ pub use journal::read_journal;
 #[cfg(any(test, fuzzing))]
 pub(crate) use key::fuzz as fuzz_key;
 pub use key::{default_key_file, draw_key, drop_old_keys, new_key_file, rotate_key_file};
-pub use options::{NodeOptions, SocketAccess};
+pub use options::{FormerJournal, NodeOptions, SocketAccess};
 #[cfg(any(test, fuzzing))]
 pub(crate) use pages::fuzz::pages as fuzz_pages;
 #[cfg(test)]
@@ -122,7 +122,7 @@ fn find_coordinator(
     let named = keepers::sorted(&options.keepers)?;
     let is_named = named.iter().any(|keeper| keeper == address);
     // A node that listens at any port cannot be a keeper: others find it by its address.
-    let can_be_one = is_named || options.former_journal.is_some();
+    let can_be_one = is_named || options.former_journal.as_ref().is_some_and(|former| former.is_wanted);
     if !can_be_one && (options.listen.ends_with(":0") || options.journal.is_none()) {
         return Ok(Origin { addresses: named, ..Origin::default() });
     }
@@ -132,7 +132,7 @@ fn find_coordinator(
         reason: "a keeper needs a file for what it promises".to_owned(),
     })?;
     let mut keepers = keepers::Keepers::open(&named, address, path, keys.clone(), notices.clone())?;
-    options.former_journal.as_deref().map_or(Ok(()), |former| keepers.bring(former))?;
+    options.former_journal.as_ref().map_or(Ok(()), |former| keepers.bring(former))?;
     let addresses = keepers.addresses();
     Ok(Origin { reigns: Some(control::Reigns::new(keepers, rules)), addresses, ..Origin::default() })
 }

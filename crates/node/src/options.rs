@@ -50,8 +50,8 @@ pub struct NodeOptions {
     pub socket: String,
     /// The coordinator's journal, or this keeper's part of it; names end with the process where there is `None`.
     pub journal: Option<PathBuf>,
-    /// The journal of a coordinator that was alone, with which the keepers' log begins. `None` for a pool that is new, or has keepers.
-    pub former_journal: Option<PathBuf>,
+    /// The journal of the coordinator that this node may have been, before it was a keeper.
+    pub former_journal: Option<FormerJournal>,
     /// Folder for its extents at a good end, read at its start; `None` lets them go with the process.
     pub persist: Option<Persist>,
     /// Use of huge pages.
@@ -70,6 +70,15 @@ pub struct NodeOptions {
     pub quota: Option<u64>,
     /// Bytes of main memory for pages of other nodes, of all mapped regions together, before some are given back.
     pub frames: u64,
+}
+
+/// The journal of a coordinator that was alone.
+#[derive(Clone, Debug)]
+pub struct FormerJournal {
+    /// Its file, which may be none.
+    pub path: PathBuf,
+    /// True if the keepers' log is to begin with it. Else no empty log begins beside it.
+    pub is_wanted: bool,
 }
 
 impl NodeOptions {

@@ -126,4 +126,9 @@ fn a_journal_that_is_not_there_or_of_no_keeper_is_refused() {
     refused(&hosts.addresses[0], &["--from-journal"], &["--from-journal", "there is no journal"]);
     refused(&hosts.addresses[0], &["--from-journal", "/dev/null"], &["/dev/null"]);
     refused("127.0.0.1:0", &["--from-journal"], &["--from-journal", "this node is no keeper"]);
+    // A pool of one coordinator leaves its journal: no empty pool begins beside it by mistake.
+    let alone = hosts.begin(0, &[]);
+    alone.wait_for("lends 64 MiB");
+    end(vec![alone]);
+    refused(&hosts.addresses[0], &[], &["the journal of a pool with one coordinator", "say --from-journal"]);
 }

@@ -8,6 +8,7 @@ use super::links::{COMPLAIN_MS, Keepers};
 use super::message::KeeperHello;
 use super::store::{Base, Identity};
 use crate::journal::Journal;
+use crate::options::FormerJournal;
 use hanare_protocol::coordinator::History;
 use hanare_protocol::keeper_list::KeeperList;
 use hanare_protocol::{Error, Result};
@@ -17,19 +18,21 @@ use std::path::Path;
 const FOUND_MS: u64 = 3_000;
 
 impl Keepers {
-    /// The log of the keepers begins with the journal of a coordinator that was alone. Once it has begun, nothing is done here.
+    /// The log of the keepers begins with the journal of a coordinator that was alone, if that is wanted. Once it has begun, nothing is done here.
     ///
-    /// **Errors**: [`Error::BadSetting`] for a node that is none of the named keepers, and where there is no such journal; those of
-    /// [`Journal::open`].
-    pub fn bring(&mut self, path: &Path) -> Result<()> {
+    /// **Errors**: [`Error::BadSetting`] for a node that is none of the named keepers, where there is no such journal, and where there is one
+    /// that nobody wants: an empty pool would not know the regions whose bytes nodes have kept. Those of [`Journal::open`].
+    pub fn bring(&mut self, FormerJournal { path, is_wanted }: &FormerJournal) -> Result<()> {
         let refuse = |reason: &str| {
             let (key, value) = ("--from-journal".to_owned(), path.display().to_string());
             Err(Error::BadSetting { key, value, reason: reason.to_owned() })
         };
         let identity = self.identity();
         if identity.list.edition > 0 {
-            tracing::info!("the keepers have a log already: {} is not used", path.display());
             return Ok(());
+        }
+        if !is_wanted {
+            return self.refuse_beside(&identity, path);
         }
         if !self.is_founder(&identity) {
             return refuse("this node is no keeper: --keepers does not name its address");
@@ -43,6 +46,18 @@ impl Keepers {
         }
         self.founders.brought = Some((journal, records));
         Ok(())
+    }
+
+    /// Refuses an empty log beside the journal of a coordinator that was alone.
+    fn refuse_beside(&self, identity: &Identity, path: &Path) -> Result<()> {
+        if !self.is_founder(identity) || !path.exists() {
+            return Ok(());
+        }
+        let reason = format!(
+            "{} is the journal of a pool with one coordinator: say --from-journal, or move it away for an empty pool",
+            path.display()
+        );
+        Err(Error::BadSetting { key: "--keepers".to_owned(), value: identity.list.addresses().join(","), reason })
     }
 
     /// The list in this node's hello, while no edition has begun.
