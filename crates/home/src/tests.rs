@@ -274,6 +274,19 @@ fn a_home_that_another_follows_gives_nobody_what_the_next_one_gives() {
 }
 
 #[test]
+fn a_rank_that_is_gone_is_so_at_the_next_home_though_its_coordinator_tells_before() {
+    let mut driven = Driven::new();
+    let (me, job) = (NodeId(3), JobId(5));
+    driven.handle(Input::PoolHome(me, false));
+    let reason = "killed by signal 9".to_owned();
+    driven.handle(Input::RankGone { job, rank: Rank(0), ranks: Some(2), reason, died: true });
+    driven.handle(Input::PoolHome(me, true));
+    let who = JobRank { job, rank: Rank(1), ranks: 2 };
+    assert_eq!(driven.ask(1, 1, SyncRequest::Arrive(Party::Rank(Arrival { who, generation: 4 }), None)), [(1, 1, false)]);
+    assert_eq!(driven.ask(2, 1, SyncRequest::AwaitDeath { job }), [(2, 1, false)]);
+}
+
+#[test]
 fn a_home_that_is_one_again_gives_out_what_programs_have_from_its_time_before() {
     let mut driven = Driven::new();
     let me = NodeId(3);

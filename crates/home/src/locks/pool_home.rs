@@ -3,7 +3,7 @@
 use super::{ArrivedParty, Locks, WaitingLock};
 use crate::events::SyncOutput;
 use crate::waiter::Waiter;
-use hanare_protocol::group::{Groups, Jobs};
+use hanare_protocol::group::Groups;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::lock::Claimant;
 use hanare_protocol::name::extent_of_name;
@@ -24,14 +24,15 @@ fn is_word(name: &str) -> bool {
 impl Locks {
     /// The node `me` is the pool's home from here on, or not any more. Locks and groups at bytes of its regions go on.
     ///
-    /// A home that begins knows nothing of the one before, as after another life. It forgets locks that programs have from an earlier time as home.
+    /// A home that begins knows nothing of the one before, as after another life, but of ranks that are gone. It forgets locks that programs have from
+    /// an earlier time as home.
     /// At one that ends, those who wait are refused: nobody gets a lock that the next home gives to another.
     pub fn set_pool_home(&mut self, me: NodeId, is_home: bool) {
         self.not_home = (!is_home).then_some(me);
         self.locks.doubt_words();
         self.names = NameOwners::default();
         self.begun.clear();
-        self.jobs = Jobs::after_another_home();
+        self.jobs.forget_rounds();
         let waiting: Vec<Claimant> =
             self.waiting.iter().filter(|(_, waiting)| is_word(&waiting.wanted.name)).map(|(who, _)| *who).collect();
         for who in waiting {

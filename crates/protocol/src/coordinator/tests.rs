@@ -639,6 +639,27 @@ fn ranks_go_with_their_clients_and_with_their_node() {
 }
 
 #[test]
+fn the_next_coordinator_is_told_of_ranks_that_are_gone_and_of_those_that_are_there() {
+    let mut pool = Pool::new(3);
+    let job = |rank| JobRank { job: JobId(5), rank: Rank(rank), ranks: 3 };
+    let clients = [ClientId::at(NodeId(1), 1), ClientId::at(NodeId(1), 2), ClientId::at(NodeId(2), 1)];
+    pool.nodes[1].member.client_came(0, clients[0], job(0));
+    pool.nodes[1].member.client_came(0, clients[1], job(1));
+    pool.nodes[2].member.client_came(0, clients[2], job(2));
+    pool.run();
+    pool.nodes[1].member.client_gone(0, clients[0], job(0), "killed by signal 9", true);
+    pool.run();
+    for _ in 0..2 {
+        pool.gone.clear();
+        pool.restart_coordinator();
+        (0..3).for_each(|node| pool.connect(node));
+        assert_eq!(pool.gone, [(JobId(5), Rank(0))]);
+    }
+    pool.cut(2);
+    assert_eq!(pool.gone, [(JobId(5), Rank(0)), (JobId(5), Rank(2))]);
+}
+
+#[test]
 fn listings_come_in_pages_by_name() {
     let mut pool = Pool::new(1);
     for name in ["b", "c", "a"] {

@@ -109,7 +109,7 @@ pub struct Jobs {
     jobs: BTreeMap<JobId, Job>,
     births: u64,
     replies: VecDeque<PartyReply<RankAt>>,
-    /// Another home had the jobs before. Ranks tell by their arrivals which barriers have completed.
+    /// Another home may have had the jobs before. Ranks tell by their arrivals which barriers have completed.
     is_another_home: bool,
 }
 
@@ -119,9 +119,11 @@ impl Jobs {
         Jobs::default()
     }
 
-    /// The same at a home that follows another. A rank that arrives at a barrier has passed those before it, so they have completed.
-    pub fn after_another_home() -> Jobs {
-        Jobs { is_another_home: true, ..Jobs::default() }
+    /// Another home may have had the jobs, or gets them. A rank that arrives at a barrier has passed those before it, so they have completed.
+    /// Ranks that are gone stay so: the coordinator may tell of them before its node is home.
+    pub fn forget_rounds(&mut self) {
+        self.is_another_home = true;
+        self.jobs.retain(|_, job| !job.gone.is_empty());
     }
 
     /// Number of jobs with ranks that are not gone.
@@ -230,6 +232,12 @@ mod tests {
         std::iter::from_fn(|| jobs.poll()).collect()
     }
 
+    fn at_another_home() -> Jobs {
+        let mut jobs = Jobs::new();
+        jobs.forget_rounds();
+        jobs
+    }
+
     fn release(rank: u32, generation: u64) -> PartyReply<RankAt> {
         PartyReply { who: RankAt { job: JOB, rank: Rank(rank), generation }, outcome: Ok(()) }
     }
@@ -254,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_home_that_follows_another_learns_from_arrivals_which_barriers_completed() {
-        let mut jobs = Jobs::after_another_home();
+        let mut jobs = at_another_home();
         assert_eq!(arrive(&mut jobs, 0, 3, 7), [], "its release was lost with the home before");
         assert_eq!(arrive(&mut jobs, 1, 3, 8), [release(0, 7)], "so barrier 7 has completed");
         assert_eq!(arrive(&mut jobs, 2, 3, 7), [release(2, 7)]);
@@ -265,13 +273,26 @@ mod tests {
 
     #[test]
     fn an_arrival_that_is_refused_completes_no_barrier_at_a_home_that_follows_another() {
-        let mut jobs = Jobs::after_another_home();
+        let mut jobs = at_another_home();
         assert_eq!(arrive(&mut jobs, 0, 2, 7), []);
         assert!(matches!(arrive(&mut jobs, 1, 3, 8)[..], [PartyReply { outcome: Err(_), .. }]), "a job of another size");
         assert_eq!(arrive(&mut jobs, 1, 2, 7), [release(0, 7), release(1, 7)]);
-        let mut last = Jobs::after_another_home();
+        let mut last = at_another_home();
         assert_eq!(arrive(&mut last, 0, 1, u64::MAX), [release(0, u64::MAX)], "a number that a program made up");
         assert_eq!(arrive(&mut last, 0, 1, u64::MAX), [release(0, u64::MAX)]);
+    }
+
+    #[test]
+    fn ranks_that_are_gone_stay_so_where_the_home_moves() {
+        let mut jobs = Jobs::new();
+        arrive(&mut jobs, 0, 3, 0);
+        jobs.on_rank_gone(JobId(2), Rank(0), Some(2), "killed by signal 9", true);
+        jobs.forget_rounds();
+        // The coordinator tells of it before its node is home.
+        gone(&mut jobs, 2);
+        jobs.forget_rounds();
+        assert_eq!(arrive(&mut jobs, 1, 3, 4), [fail(1, 4, 2)]);
+        assert!(jobs.death(JobId(2)).is_some());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Limits of pools with keepers.
 
+use super::JOB_COUNT_MAX;
+
 /// Most keepers of a pool.
 pub const KEEPER_COUNT_MAX: usize = 7;
 
@@ -29,3 +31,6 @@ pub const KEEPER_PIECE_LEN: usize = 256 << 10;
 
 /// Most bytes of messages that wait behind one in pieces. The keepers connect again beyond that.
 pub const KEEPER_WAITING_LEN_MAX: usize = 64 << 20;
+
+/// Most jobs of which a node tells the next coordinator that a rank is gone: some 100 bytes each, all at once.
+pub const GONE_JOB_COUNT_MAX: usize = JOB_COUNT_MAX / 4;

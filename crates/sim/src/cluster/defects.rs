@@ -71,6 +71,8 @@ defects! {
     ForgetKeepers,
     /// A keeper takes part that cannot read the log.
     AnyKeeperReads,
+    /// A node tells one coordinator of a rank that is gone, and not the next.
+    TellOnce,
     /// Some grants to waiters are not passed on.
     ForgetGrants,
     /// A waiting claimant is sometimes told that it has the lock.
@@ -132,7 +134,7 @@ impl Defect {
 
     /// True if neither locks nor jobs show it.
     pub fn is_of_others(self) -> bool {
-        self.is_of_words() || self.is_of_keepers()
+        (self.is_of_words() || self.is_of_keepers()) && self != Defect::TellOnce
     }
 
     /// True if only pools with keepers can show it.

@@ -7,9 +7,9 @@ use hanare_home::{Input, LockTerms, Vector, Vectors, Waiter};
 use hanare_protocol::Error;
 use hanare_protocol::group::{PartyReply, RankAt};
 use hanare_protocol::id::{ClientId, JobId, JobRank, NodeId, Rank, User};
-use hanare_protocol::wire::control::Request;
+use hanare_protocol::wire::control::{FromNode, Request};
 use hanare_protocol::wire::sync::{Arrival, Party, SyncRequest};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Time between a waiting rank's repetitions of its arrival.
 const REPEAT_MS: u64 = 1_000;
@@ -49,8 +49,11 @@ struct RankRun {
 #[derive(Debug)]
 struct JobRun {
     id: JobId,
-    /// The life of the home that its ranks are connected to.
+    /// The life of the home that its ranks are connected to; and whether it is another than at first.
     home_life: u64,
+    has_moved: bool,
+    /// A launcher tells of ranks that end.
+    has_launcher: bool,
     rounds: u64,
     ranks: Vec<RankRun>,
 }
@@ -108,6 +111,8 @@ impl JobService {
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     jobs: Vec<JobRun>,
+    /// Programs that are gone, where a coordinator knew that.
+    known_ends: BTreeSet<ClientId>,
 }
 
 impl Programs {
@@ -184,7 +189,9 @@ impl Cluster {
             }
         }
         let rounds = self.dice.between(1, 6);
-        self.programs.jobs.push(JobRun { id, home_life, rounds, ranks });
+        // Nodes alone tell of the ranks of every other job, where keepers hold the journal.
+        let has_launcher = self.keepers.is_none() || id.0 & 1 == 0;
+        self.programs.jobs.push(JobRun { id, home_life, has_moved: false, has_launcher, rounds, ranks });
         self.count("jobs");
         Ok(())
     }
@@ -210,25 +217,43 @@ impl Cluster {
         Ok(())
     }
 
-    /// True if the home of a job's barriers is there. Where keepers hold the journal the job goes on at the next home. That one knows of no rank that
-    /// was gone before, so the job ends with one.
+    /// True if the home of a job's barriers is there. Where keepers hold the journal the job goes on at the next home. Nodes tell that one of ranks that
+    /// are gone. A scheduler ends a job with a rank that went with its node.
     fn has_home(&mut self, job: usize) -> bool {
         let today = self.home().map(|home| home.life);
+        let lives: Vec<Option<u64>> = self.hosts.iter().map(|host| host.process.as_ref().map(|process| process.life)).collect();
+        let has_keepers = self.keepers.is_some();
         let run = &mut self.programs.jobs[job];
-        if today == Some(run.home_life) {
-            return true;
+        let moves = today != Some(run.home_life);
+        if moves && !has_keepers {
+            return false;
         }
-        let goes_on = self.keepers.is_some() && run.ranks.iter().all(|rank| rank.doing != Doing::Gone);
-        if let Some(today) = today.filter(|_| goes_on) {
+        run.has_moved |= moves;
+        let is_lost = |rank: &RankRun| rank.doing == Doing::Gone && lives[rank.node] != Some(rank.node_life);
+        if (run.has_moved || !run.has_launcher) && run.ranks.iter().any(is_lost) {
+            return false;
+        }
+        if let Some(today) = today.filter(|_| moves) {
             run.home_life = today;
             self.count("jobs that go on at another home");
         }
-        goes_on
+        true
     }
 
     /// True if jobs run. Pools with keepers that look for another defect have none: more of their runs fit into the same time.
     pub(super) fn has_jobs(&self) -> bool {
         self.keepers.is_none() || !self.defect.is_some_and(Defect::is_of_others)
+    }
+
+    /// A coordinator knows that a program is gone.
+    pub(super) fn end_is_known(&mut self, client: ClientId) {
+        self.programs.known_ends.insert(client);
+    }
+
+    /// True if a node does not say this, by a defect: a coordinator knew it.
+    pub(super) fn is_forgotten(&self, message: &FromNode) -> bool {
+        let is_known = |client| self.programs.known_ends.contains(client);
+        self.has(Defect::TellOnce) && matches!(message, FromNode::ClientGone { client, .. } if is_known(client))
     }
 
     fn transmit_rank(&mut self, node: usize, event: Event) {
@@ -265,7 +290,7 @@ impl Cluster {
     /// The launcher reports the end of a rank's process over some node that runs, until it has an answer.
     pub(crate) fn on_rank_ended(&mut self, job: usize, rank: usize) -> Check {
         let run = &self.programs.jobs[job];
-        if run.ranks[rank].is_reported {
+        if run.ranks[rank].is_reported || !run.has_launcher {
             return Ok(());
         }
         let what = Request::RankEnded { job: run.id, rank: Rank(rank as u32), reason: "exit status 1".to_owned(), died: true };

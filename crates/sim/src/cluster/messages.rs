@@ -99,6 +99,9 @@ impl Cluster {
         else {
             return Ok(());
         };
+        if let ToNode::ClientKnown { client, gone: true } = message {
+            self.end_is_known(client);
+        }
         if !matches!(message, ToNode::Renewed { .. }) {
             self.note(format!("{} <- {message:?}", name(connection.node)));
         }

@@ -105,7 +105,7 @@ impl Cluster {
             let Some(output) = process.member.poll() else { break };
             match output {
                 member::Output::Send(message) => {
-                    if let Some(peer) = connection {
+                    if let Some(peer) = connection.filter(|_| !self.is_forgotten(&message)) {
                         self.transmit(peer, Event::ToHome { peer, message });
                     }
                 }

@@ -167,6 +167,7 @@ fn first_seed(defect: Defect) -> u64 {
         Defect::LeaveOutOlder | Defect::MissWhileMade | Defect::ForgetLost => 7,
         Defect::WaitForEver => 14,
         Defect::AskOnce => 18,
+        Defect::TellOnce => 29,
         Defect::ForgetLease => 54,
         Defect::AdmitEarly => 67,
         Defect::AdmitDead => 140,
