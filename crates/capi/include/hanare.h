@@ -1398,24 +1398,26 @@ typedef struct hanare_queue_options {
     uint32_t mode;         /* who may use it: the bits of a file's mode; readers need the right to write, too */
     uint64_t count;        /* how many queues, in one region */
     const char *placement; /* "local" or "node=K"; NULL is "local" */
+    uint32_t copies;       /* how many nodes hold each byte, as in hanare_create_options; such queues do not spill */
 } hanare_queue_options;
 
 /* Blocks of 64 bytes, 64 for each of 4 writers, who wait for room. */
-#define HANARE_QUEUE_OPTIONS_INIT {sizeof(hanare_queue_options), 64, 0, 64, 4, HANARE_OVERFLOW_WAIT, 0600, 1, NULL}
+#define HANARE_QUEUE_OPTIONS_INIT {sizeof(hanare_queue_options), 64, 0, 64, 4, HANARE_OVERFLOW_WAIT, 0600, 1, NULL, 0}
 
 /* Creates a queue, or options->count of them, as a region of that name: hanare_remove removes it. *queue is the first.
  *
  * Units (blocks or records) of one writer are received in the order of their commits, each once and whole; between
  * writers there is no order. An idle queue costs no descriptor, no thread, and at most 256 bytes beyond its blocks for
- * one writer.
+ * one writer. From 2 copies on no unit that was committed is lost with a node, and each is received once.
  *
  * Ownership  *queue is the caller's until hanare_queue_close.
- * Errors     BAD_SETTING for options that no queue can have; BAD_USE for a placement on several nodes; else as hanare_create.
+ * Errors     BAD_SETTING for options that no queue can have; BAD_USE for a placement on several nodes, and for copies of a queue that spills;
+ *            else as hanare_create.
  */
 int hanare_queue_create(hanare_pool *pool, const char *name, const hanare_queue_options *options, hanare_queue **queue);
 
 /* Makes options->count queues in a region from byte `offset` on, a multiple of 64; hanare_queue_open finds them there. What
- * was there is gone. Of the options mode and placement are the region's, and not looked at.
+ * was there is gone. Of the options mode, placement and copies are the region's, and not looked at.
  *
  * Errors     BAD_SETTING; OUT_OF_RANGE; BAD_USE for a region on several nodes, or opened for reading.
  */

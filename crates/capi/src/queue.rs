@@ -40,6 +40,7 @@ pub struct CQueueOptions {
     mode: u32,
     count: u64,
     placement: *const c_char,
+    copies: u32,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -78,7 +79,9 @@ pub unsafe extern "C" fn hanare_queue_create(
         let into = place(queue, "queue")?;
         // SAFETY: the caller's string, or NULL.
         let placement = unsafe { placement(given.placement) }?;
-        let how = CreateOptions { placement, mode: given.mode, ..CreateOptions::default() };
+        // A number above 255 is refused as too many copies.
+        let copies = u8::try_from(given.copies).unwrap_or(u8::MAX);
+        let how = CreateOptions { placement, mode: given.mode, copies, ..CreateOptions::default() };
         let queue = pool.create_queues(name, given.count, &form(&given)?, &how)?.queue(0)?;
         // SAFETY: not NULL, so it is the caller's variable.
         unsafe { give(CQueue(queue), into) };

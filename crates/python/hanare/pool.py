@@ -442,6 +442,7 @@ class Pool:
         place: str = "local",
         mode: int = 0o600,
         exist_ok: bool = False,
+        copies: int | None = None,
         trust: Trusted = None,
     ) -> Queue:
         """Open a queue, or make one: of blocks of `block` bytes, or of records of up to `record`.
@@ -464,6 +465,9 @@ class Pool:
             Who may read and write, as a file's mode bits.
         exist_ok : bool
             Whether to open one of that name that is there, whatever it is like.
+        copies : int, optional
+            Nodes that hold each byte, 1 to 3; else what ``hanare run --copies`` says, or 1. From 2 on no sent unit is lost with one of them, each is
+            received once, and the queue does not spill.
         trust : int, str, or several of them, optional
             Users, by number or name, whose queue is used too, or ``"anyone"``. Its maker reads what is sent, and what is received is anybody's
             word who may write it.
@@ -474,6 +478,8 @@ class Pool:
             None is there.
         NotTrusted
             Another user made it.
+        BadUse
+            Copies are asked for, of a queue that spills.
         NameTaken, BadName, BadSetting, BadPlacement, PoolFull, QuotaExceeded, NoCoordinator
         """
         from ._trust import trusting
@@ -482,7 +488,8 @@ class Pool:
         if block is None and record is None:
             return Queue(pool, name, pool._native.open_queue(name))
         try:
-            return Queue(pool, name, pool._native.create_queue(name, (block, record, depth, ports, overflow), place, mode))
+            form = (block, record, depth, ports, overflow)
+            return Queue(pool, name, pool._native.create_queue(name, form, place, mode, copies))
         except NameTaken:
             if not exist_ok:
                 raise

@@ -282,8 +282,17 @@ impl Pool {
     }
 
     /// Makes a queue.
-    fn create_queue(&self, py: Python<'_>, name: &str, form: queue::Form<'_>, place: &str, mode: u32) -> PyResult<Queue> {
-        queue::create(py, &self.pool, name, form, place, mode)
+    #[pyo3(signature = (name, form, place, mode, copies=None))]
+    fn create_queue(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        form: queue::Form<'_>,
+        place: &str,
+        mode: u32,
+        copies: Option<u8>,
+    ) -> PyResult<Queue> {
+        queue::create(py, &self.pool, name, form, (place, mode, copies))
     }
 
     /// Opens a queue.

@@ -39,8 +39,15 @@ fn form((block, record, depth, ports, overflow): Form<'_>) -> PyResult<QueueForm
 }
 
 /// Makes a queue.
-pub fn create(py: Python<'_>, pool: &hanare::Pool, name: &str, wanted: Form<'_>, place: &str, mode: u32) -> PyResult<Queue> {
-    let options = CreateOptions { placement: place.parse().map_err(raise)?, mode, ..CreateOptions::default() };
+pub fn create(
+    py: Python<'_>,
+    pool: &hanare::Pool,
+    name: &str,
+    wanted: Form<'_>,
+    (place, mode, copies): (&str, u32, Option<u8>),
+) -> PyResult<Queue> {
+    let copies = copies.unwrap_or_default();
+    let options = CreateOptions { placement: place.parse().map_err(raise)?, mode, copies, ..CreateOptions::default() };
     let form = form(wanted)?;
     let queue = py.detach(|| pool.create_queue(name, &form, &options)).map_err(raise)?;
     Ok(Queue { queue })

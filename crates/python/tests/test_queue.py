@@ -87,6 +87,19 @@ def test_what_cannot_be_a_queue_is_refused(pool: hanare.Pool, name: str) -> None
     queue.remove()
 
 
+def test_a_queue_with_copies_is_one_for_both_hosts(pool: hanare.Pool, beside: hanare.Pool, name: str) -> None:
+    with pytest.raises(errors.BadUse):
+        pool.queue(name, record=64, overflow="spill", copies=2)
+    with pytest.raises(errors.BadPlacement):
+        pool.queue(name, record=64, copies=4)
+    queue = pool.queue(name, record=64, copies=2)
+    assert '"copies":2' in pool._native.stat(name).replace(" ", "")
+    with beside.queue(name).writer() as writer, queue.reader() as reader:
+        writer.send_all([b"one", b"two"])
+        assert [reader.receive(timeout=30) for _ in range(2)] == [b"one", b"two"]
+    queue.remove()
+
+
 def test_tasks_wait_for_units_and_for_room(pool: hanare.Pool, beside: hanare.Pool, name: str) -> None:
     queue = pool.queue(name, block=16, depth=2, ports=2)
 

@@ -89,6 +89,30 @@ static void refusals(hanare_pool *pool)
     EXPECT_OK(hanare_remove(pool, "refusals"));
 }
 
+/* Creates the queue of blocks: with copies, where there are nodes for them. */
+static hanare_queue *create_blocks(hanare_pool *pool, int nodes)
+{
+    hanare_queue_options options = HANARE_QUEUE_OPTIONS_INIT;
+    hanare_region_stat stat;
+    hanare_queue *blocks = NULL;
+    options.depth = 16, options.copies = 2;
+    if (nodes > 1) {
+        options.overflow = HANARE_OVERFLOW_SPILL;
+        EXPECT_ERROR(hanare_queue_create(pool, "blocks", &options, &blocks), HANARE_ERR_BAD_USE, "copies");
+        options.overflow = HANARE_OVERFLOW_WAIT;
+    } else {
+        EXPECT_ERROR(hanare_queue_create(pool, "blocks", &options, &blocks), HANARE_ERR_BAD_PLACEMENT, "copies");
+        /* A program that was compiled before there were copies of queues. */
+        options.struct_size = offsetof(hanare_queue_options, copies);
+    }
+    EXPECT_OK(hanare_queue_create(pool, "blocks", &options, &blocks));
+    memset(&stat, 0, sizeof stat);
+    stat.struct_size = sizeof stat;
+    EXPECT_OK(hanare_stat(pool, "blocks", &stat));
+    EXPECT(stat.copies == (nodes > 1 ? 2 : 1));
+    return blocks;
+}
+
 static void write_blocks(hanare_queue *queue, uint64_t rank)
 {
     hanare_queue_writer *writer;
@@ -160,20 +184,20 @@ static void read_records(hanare_queue *queue, int ranks)
     EXPECT_OK(hanare_queue_reader_close(reader));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     hanare_pool *pool;
     hanare_queue *blocks, *records;
-    int rank, ranks;
+    int rank, ranks, nodes = argc > 1 ? atoi(argv[1]) : 0;
+    EXPECT(nodes > 0);
     EXPECT_OK(hanare_attach(&pool));
     rank = hanare_rank(pool), ranks = hanare_ranks(pool);
     if (rank == 0) {
         hanare_queue_options options = HANARE_QUEUE_OPTIONS_INIT;
         refusals(pool);
         made_in_a_region(pool);
-        options.depth = 16;
-        EXPECT_OK(hanare_queue_create(pool, "blocks", &options, &blocks));
-        options.block = 0, options.record = LONGEST, options.overflow = HANARE_OVERFLOW_SPILL;
+        blocks = create_blocks(pool, nodes);
+        options.depth = 16, options.block = 0, options.record = LONGEST, options.overflow = HANARE_OVERFLOW_SPILL;
         EXPECT_OK(hanare_queue_create(pool, "records", &options, &records));
     }
     EXPECT_OK(hanare_barrier(pool));
