@@ -1,4 +1,5 @@
-//! Regions with copies: what a write costs that two or three nodes have before it is answered, beside one copy. Homes are on another node.
+//! Regions with copies: what a write costs that two or three nodes have before it is answered, beside one copy. Homes are on another node. A flush
+//! of a mapping with two copies is measured beside a put of the same pages.
 //!
 //! Eight bytes stand also beside bare sockets through as many processes: no write can be answered sooner than those messages.
 
@@ -8,10 +9,11 @@ use crate::nodes::Nodes;
 use crate::peers::program::{self, Compiled};
 use crate::report::{Report, Row};
 use crate::table;
-use crate::turns::{Contestant, Figures, Outcome, take_turns, time_step};
+use crate::turns::{Contestant, Figures, Outcome, median, take_turns, time_step};
 use anyhow::{Result, ensure};
-use hanare::{CreateOptions, Placement, Pool, Region};
+use hanare::{Consistency, CreateOptions, Placement, Pool, Region, SharedMapping, Strided};
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 /// The bench's name.
 pub const NAME: &str = "copies";
@@ -27,6 +29,17 @@ const WAYS: [(u8, &str); 3] = [(1, "0"), (2, "010"), (3, "0+12")];
 /// Bare messages of a turn, in full and in quick runs.
 const MESSAGE_COUNTS: [usize; 2] = [2000, 50];
 
+/// Pages that are stored to before a flush.
+const PAGES: [u64; 2] = [16, 1024];
+
+const PAGE: u64 = 4096;
+
+/// Length of the region that is mapped. Its stored pages lie at equal distances.
+const MAPPED_LEN: u64 = 64 << 20;
+
+/// Goal for a flush beside a put of its pages.
+const FLUSH_GOAL: f64 = 1.0 / 1.3;
+
 /// Memory that each node lends.
 const MEMORY: u64 = 128 << 20;
 
@@ -35,7 +48,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     progress("starting nodes");
     let nodes = Nodes::start(options, options.nodes_or(4), MEMORY)?;
     let pool = nodes.attach(0)?;
-    let regions = [1, 2, 3].map(|copies| region(&pool, copies));
+    let regions = [1, 2, 3].map(|copies| region(&pool, copies, *SIZES.last().expect("there are some")));
     let [one, two, three] = regions;
     let regions = [one?, two?, three?];
     let compiled = Compiled::new(options)?;
@@ -45,7 +58,10 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
         let words: Vec<String> = std::iter::once(count).chain(ways).collect();
         move || program::figures(&program::run(&relay, &words, &[])?)
     });
-    let contestants = vec![Contestant::ours("hanare", || turn(options, &regions)), Contestant::peer("bare sockets", relay)];
+    let mapped = region(&pool, 2, MAPPED_LEN)?;
+    let mapping = mapped.map(Consistency::Explicit)?;
+    let all = || Ok(turn(options, &regions)?.into_iter().chain(flushes(options, &mapped, &mapping)?).collect());
+    let contestants = vec![Contestant::ours("hanare", all), Contestant::peer("bare sockets", relay)];
     let outcomes = take_turns(options.rounds(), contestants, progress)?;
     let (ours, mut report) = (&outcomes[0], Report::new(NAME));
     report.rows.extend(beside_bare(ours, &outcomes[1])?);
@@ -58,6 +74,11 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
         }
         let case = format!("get {}, other node, 2 copies, tcp", bytes(size));
         report.rows.push(compare(case, ours, &key("get", size, 2), &one, &key("get", size, 1), Some(1.0))?);
+    }
+    let put = baseline(ours, "a put of them");
+    for count in PAGES {
+        let case = format!("flush {count} pages of {}, other node, 2 copies, tcp", bytes(MAPPED_LEN));
+        report.rows.push(compare(case, ours, &key("flush", count, 2), &put, &key("put pages", count, 2), Some(FLUSH_GOAL))?);
     }
     Ok(report)
 }
@@ -86,11 +107,31 @@ fn key(what: &str, size: u64, copies: u8) -> String {
 }
 
 /// A region whose home is the first node but the client's.
-fn region(pool: &Pool, copies: u8) -> Result<Region> {
+fn region(pool: &Pool, copies: u8, len: u64) -> Result<Region> {
     let far = table::far(pool)?;
     ensure!(far.len() > 2, "the pool has fewer than four nodes");
     let options = CreateOptions { placement: Placement::Node(far[0]), copies, ..CreateOptions::default() };
-    Ok(pool.create(&format!("bench-copies-{copies}"), *SIZES.last().expect("there are some"), &options)?)
+    Ok(pool.create(&format!("bench-copies-{copies}-{len}"), len, &options)?)
+}
+
+/// Times of flushes, and of puts of the same pages.
+fn flushes(options: &Options, region: &Region, mapping: &SharedMapping) -> Result<Figures> {
+    let mut figures = Figures::new();
+    for count in PAGES {
+        let pages = Strided { offset: 0, block: PAGE, count, stride: MAPPED_LEN / count };
+        let buffer = vec![3; (count * PAGE) as usize];
+        figures.insert(key("put pages", count, 2), time_step(options.budget(), || region.put_shape(pages, &buffer))?);
+        let (begin, mut times) = (Instant::now(), Vec::new());
+        while times.len() < 4 || begin.elapsed() < options.budget() {
+            let page = vec![(times.len() % 250) as u8 + 1; PAGE as usize];
+            pages.blocks().try_for_each(|(offset, _)| mapping.write(offset, &page))?;
+            let start = Instant::now();
+            mapping.flush(0, MAPPED_LEN)?;
+            times.push(start.elapsed().as_nanos() as f64);
+        }
+        figures.insert(key("flush", count, 2), median(times));
+    }
+    Ok(figures)
 }
 
 fn turn(options: &Options, regions: &[Region]) -> Result<Figures> {

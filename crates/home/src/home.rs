@@ -5,6 +5,7 @@ use crate::events::{Counts, Input, Output, SyncOutput};
 use crate::heaps::Heaps;
 use crate::locks::{AtOnce, LockTerms, Locks, SleepAsks, WantedLock};
 use crate::memory::{Bytes, Memory, Need, Recall};
+use crate::open_stores::{OpenStores, StoresAt};
 use crate::pages::{Asker, PageInput, PageMemory, Pages};
 use crate::queue_calls::answered;
 use crate::queue_doubts::PortDoubts;
@@ -21,6 +22,7 @@ use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::copies::{CopiedExtent, ExtentCall, ExtentWrite, FromHolder, ToHolder};
 use hanare_protocol::wire::look::LockStat;
 use hanare_protocol::wire::queue::{ArrayAt, QueueCall, QueueChange, QueueRequest};
+use hanare_protocol::wire::stores::StorePart;
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::fmt;
@@ -33,6 +35,7 @@ pub struct Home<P: PageMemory, E> {
     words: Words,
     queues: QueuePorts,
     port_doubts: PortDoubts,
+    open_stores: OpenStores,
     heaps: Heaps,
     pages: Pages<P>,
     copies: Copies<E, CopyAsker>,
@@ -47,8 +50,8 @@ impl<P: PageMemory, E> fmt::Debug for Home<P, E> {
 impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
     /// A home without requests; `life` is a random number of this life of its node.
     pub fn new(terms: LockTerms, life: u64, pages: Pages<P>) -> Home<P, E> {
-        let (words, queues, port_doubts, heaps, copies) = Default::default();
-        Home { locks: Locks::new(terms, life), words, queues, port_doubts, heaps, pages, copies }
+        let (words, queues, port_doubts, open_stores, heaps, copies) = Default::default();
+        Home { locks: Locks::new(terms, life), words, queues, port_doubts, open_stores, heaps, pages, copies }
     }
 
     /// Bounds the bytes that go each second to copies that are made, of all extents together; `None` for no bound.
@@ -69,6 +72,10 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                 let copies = &self.copies;
                 let gone = self.queues.forget(link, memory, |gid, slot| copies.has(gid, slot));
                 self.tell_gone(now, gone);
+                for StoresAt { gid, slot, call } in self.open_stores.forget(link) {
+                    let write = ExtentWrite::call(ExtentCall::ForgetStores(call));
+                    self.copies.write(now, (gid, slot), CopyAsker::ForgetStores, write);
+                }
                 self.locks.forget(link);
             }
             Input::LeaseAnswer { client, number: PROGRAM_LIFE, recalled } => self.port_doubts.on_answer(client, recalled),
@@ -189,6 +196,12 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                         self.port_doubts.add((gid, slot));
                     }
                 }
+                CopyOutput::Applied { asker: CopyAsker::Store(waiter, at, is_last), outcome } => {
+                    self.open_stores.end(waiter.link, &at, is_last || outcome.is_err());
+                    self.locks.outputs().push_back(SyncOutput::Answer(waiter, outcome.map(|_| SyncAnswer::Done)));
+                }
+                // The next home drops them, when their program has been silent for long.
+                CopyOutput::Applied { asker: CopyAsker::ForgetStores, .. } => {}
                 CopyOutput::Say { extent, message: FromHolder::Released { term, .. } } => {
                     let leaves_doubt = self.copies.slot_of(extent).is_none_or(|slot| self.locks.leaves_doubt(extent.gid, slot));
                     return Some(CopyOutput::Say { extent, message: FromHolder::Released { term, leaves_doubt } });
@@ -361,6 +374,7 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
             }
             SyncRequest::Compare { slot, grant, call } => self.compare((now, waiter), (slot, grant), call, memory),
             SyncRequest::Queue(at, request) => self.ask_queue((now, waiter), (client, user), (at, request), memory),
+            SyncRequest::Store { slot, grant, part } => self.store((now, waiter), (slot, grant), part, memory),
         }
     }
 
@@ -384,6 +398,28 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
         let comes = request.opens().then(|| request.port().1);
         let write = ExtentWrite::call(ExtentCall::Queue(call));
         self.copies.write(now, (gid, at.slot), CopyAsker::Queue(waiter, comes), write);
+        Ok(None)
+    }
+
+    /// A part of stores comes.
+    fn store<M: Memory>(
+        &mut self,
+        (now, waiter): (Duration, Waiter),
+        (slot, grant): (Slot, Grant),
+        part: StorePart,
+        memory: &M,
+    ) -> AtOnce {
+        let extent = memory.open(slot, grant, Rights::Write)?;
+        let (gid, call, is_last) = (extent.gid(), part.once.call, part.is_last);
+        let write = part.into_write();
+        let bad = |Malformed(reason)| Error::BadUse { region: gid.to_string(), reason: reason.to_owned() };
+        write.check(extent.len_bytes()).map_err(bad)?;
+        if !self.copies.has(gid, slot) {
+            return Err(bad(Malformed("it has no copies, so stores do not count together")));
+        }
+        let at = StoresAt { gid, slot, call };
+        self.open_stores.begin(waiter.link, at)?;
+        self.copies.write(now, (gid, slot), CopyAsker::Store(waiter, at, is_last), write);
         Ok(None)
     }
 

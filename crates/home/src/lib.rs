@@ -24,6 +24,7 @@
 //! | `carried` | bytes of this home that go with an arrival at a barrier, or with a lock that is given back |
 //! | `copies` | extents with copies on other nodes ([`Copies`]) |
 //! | `wire_output` | orders about connections between nodes |
+//! | `open_stores` | stores to extents with copies whose last part has not come, by link |
 //! | `queue_ports` | ports of queues, by link |
 //! | `queue_arrays` | arrays of queues of one extent: which are in use, who may, what requests and appends do |
 //! | `queue_calls` | calls on queues whose extents have copies |
@@ -44,6 +45,7 @@ mod home;
 mod leases;
 mod locks;
 mod memory;
+mod open_stores;
 mod pages;
 mod queue_arrays;
 mod queue_calls;

@@ -64,9 +64,9 @@ fn append<W: QueueWords>(array: &mut QueueArray<'_, W>, lane: u32, operand: &[u8
     appended.map(|(appended, head)| encode_appended(&appended, head).to_vec())
 }
 
-/// True if all holders refuse a call in the same way: their bytes are the same afterwards.
+/// True if all holders refuse a call in the same way: their bytes are the same afterwards. Stores are refused so, too.
 pub(crate) fn is_refusal(write: &ExtentWrite, error: &Error) -> bool {
-    matches!(write.call, Some(ExtentCall::Queue(_))) && !matches!(error, Error::System { .. })
+    matches!(write.call, Some(ExtentCall::Queue(_) | ExtentCall::Store { .. })) && !matches!(error, Error::System { .. })
 }
 
 /// The answer to a port's request, of its bytes.

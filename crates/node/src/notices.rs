@@ -8,6 +8,7 @@ use hanare_protocol::copies::HolderSet;
 use hanare_protocol::id::{ClientId, Epoch, JobId, NodeId, Rank, Slot, User};
 use hanare_protocol::lock::Recalled;
 use hanare_protocol::session::Series;
+use hanare_protocol::versions::OLDEST;
 use hanare_protocol::wire::control::{Answer, NodeAddress};
 use hanare_protocol::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use hanare_protocol::wire::greeting::Role;
@@ -51,7 +52,8 @@ pub(crate) enum ToService {
     /// A try to reach another node ended.
     Dialed { address: String, link: Result<Box<dyn Link>> },
     /// A connection for messages about pages, or copies. The other node made it, or it is the outcome of this node's try.
-    Wired { role: Role, node: NodeId, is_ours: bool, link: Result<Box<dyn Link>> },
+    /// With the version of the wire that both sides speak, where this node made it.
+    Wired { role: Role, node: NodeId, is_ours: bool, link: Result<Box<dyn Link>>, spoken: u32 },
     /// The coordinator had an extent with copies made here.
     Copied { extent: CopiedExtent, set: HolderSet, order: u64, slot: Slot },
     /// An extent has no copies any more, and its writes no order.
@@ -87,6 +89,6 @@ pub(crate) enum ToService {
 impl ToService {
     /// A connection of that node's making.
     pub fn wired_by(role: Role, node: NodeId, link: Box<dyn Link>) -> ToService {
-        ToService::Wired { role, node, is_ours: false, link: Ok(link) }
+        ToService::Wired { role, node, is_ours: false, link: Ok(link), spoken: OLDEST }
     }
 }

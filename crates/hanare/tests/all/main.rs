@@ -98,6 +98,7 @@ mod timeline;
 mod trust;
 mod wait_word;
 mod who_gets_in;
+mod whole_releases;
 
 hanare_testkit::actors![
     actor::acts,
@@ -133,4 +134,5 @@ hanare_testkit::actors![
     taken_back::has_memory_and_is_idle,
     taken_back::works_on_its_memory,
     timeline::program,
+    whole_releases::releases_until_it_is_killed,
 ];

@@ -1,5 +1,6 @@
 //! Inputs and outputs of a node's homes and copies.
 
+use crate::open_stores::StoresAt;
 use crate::waiter::Waiter;
 use crate::wire_output::WireOutput;
 use hanare_protocol::copies::HolderSet;
@@ -45,6 +46,8 @@ pub enum CopyInput<'a> {
         node: NodeId,
         /// The connection.
         place: Option<u64>,
+        /// The version of the wire that both sides speak.
+        spoken: u32,
     },
     /// A node with homes has made a connection.
     Came {
@@ -80,6 +83,10 @@ pub(crate) enum CopyAsker {
     Queue(Waiter, Option<PortId>),
     /// Ports of programs that are gone, of queues in that extent.
     Gone(Gid, Slot),
+    /// A part of stores.
+    Store(Waiter, StoresAt, bool),
+    /// Stores of a program that is gone.
+    ForgetStores,
 }
 
 /// The answers to a call on a heap, of their bytes.

@@ -12,7 +12,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `events` | inputs and outputs |
-//! | `part` | this node's part of one extent: home or copy |
+//! | `part` | this node's part of one extent: home or copy; stores that wait for their last part (`part/stores`) |
 //! | `waiting` | commands that wait for their writes |
 //! | `wires` | connections to nodes with copies, and from nodes with homes |
 
@@ -33,14 +33,15 @@ use hanare_protocol::Error;
 use hanare_protocol::copies::{DoneCalls, HolderSet, Term};
 use hanare_protocol::heap::Heap;
 use hanare_protocol::id::{Gid, NodeId, Slot};
-use hanare_protocol::limits::LEASE_MS;
+use hanare_protocol::limits::{LEASE_MS, PENDING_NODE_LEN_MAX};
 use hanare_protocol::page::dialing::Dialed;
 use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::control::{NodeAddress, decode, encode};
 use hanare_protocol::wire::copies::{CopiedExtent, CopyFrame, ExtentWrite, FromCopy, FromHolder, ToCopy, ToHolder};
 use hanare_protocol::wire::range_frame::RangeFrame;
+use hanare_protocol::wire::sync::SyncRequest;
 use pace::Pace;
-use part::CopiedPart;
+use part::{CopiedPart, no_room};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZero;
 use std::time::Duration;
@@ -88,7 +89,7 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
             }
             CopyInput::Ended { extent } => drop(self.end(extent)),
             CopyInput::Holder { extent, nodes, message } => self.on_holder(now, extent, nodes, message),
-            CopyInput::Dialed { node, place } => self.on_dialed(now, node, place),
+            CopyInput::Dialed { node, place, spoken } => self.on_dialed(now, node, place, spoken),
             CopyInput::Came { node, place } => self.wires.came(node, place),
             CopyInput::Frames { place, frames } => frames.iter().for_each(|bytes| self.on_frame(now, place, bytes)),
             CopyInput::Gone { place } => {
@@ -230,15 +231,37 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
     /// A command's stage writes; [`CopyOutput::Applied`] follows, with the name of the command.
     pub fn write(&mut self, now: Duration, (gid, slot): (Gid, Slot), asker: A, write: ExtentWrite) {
         let me = self.me.unwrap_or(NodeId(0));
+        self.wires.set_now(now);
         let mut told = Err(if write.once.is_none() { part::moved(me) } else { Error::GrantRefused { gid, node: me } });
-        if let Some(extent) = self.slots.get(&slot).copied().filter(|extent| extent.gid == gid) {
+        if let Err(error) = self.may_wait(gid, slot, &write) {
+            told = Err(error);
+        } else if let Some(extent) = self.slots.get(&slot).copied().filter(|extent| extent.gid == gid) {
             self.with_part(now, extent, |part, _| told = part.write(now, (me, asker), write));
         }
         self.outputs.extend(told.transpose().map(|outcome| CopyOutput::Applied { asker, outcome }));
     }
 
-    fn on_dialed(&mut self, now: Duration, node: NodeId, place: Option<u64>) {
-        match self.wires.dialed(node, place, now) {
+    /// Refuses parts of stores for which this node has no room, or that a copy's node does not know.
+    fn may_wait(&mut self, gid: Gid, slot: Slot, write: &ExtentWrite) -> Result<(), Error> {
+        let Some(place) = write.part_of_stores() else { return Ok(()) };
+        let pending: u64 = self.parts.values().map(CopiedPart::pending_len).sum();
+        if !place.is_last && pending > PENDING_NODE_LEN_MAX {
+            return Err(no_room(PENDING_NODE_LEN_MAX));
+        }
+        let part = self.slots.get(&slot).filter(|extent| extent.gid == gid).and_then(|extent| self.parts.get(extent));
+        for node in part.map(CopiedPart::peers).unwrap_or_default() {
+            match self.wires.spoken(node, &mut self.outputs) {
+                Some(speaks) if speaks >= SyncRequest::STORES_SINCE => {}
+                Some(speaks) => return Err(Error::TooOld { peer: node.to_string(), speaks, needs: SyncRequest::STORES_SINCE }),
+                // The program asks again.
+                None => return Err(Error::GrantRefused { gid, node: self.me.unwrap_or(NodeId(0)) }),
+            }
+        }
+        Ok(())
+    }
+
+    fn on_dialed(&mut self, now: Duration, node: NodeId, place: Option<u64>, spoken: u32) {
+        match self.wires.dialed(node, place.map(|place| (place, spoken)), now) {
             Dialed::Up => self.with_homes_of(now, node, |part| part.on_reconnected(node, now)),
             Dialed::Lost => self.with_homes_of(now, node, |part| part.on_silent(node)),
             Dialed::Spare => self.outputs.extend(place.map(|place| WireOutput::Close { place }.into())),

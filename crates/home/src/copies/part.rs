@@ -2,6 +2,7 @@
 
 mod applying;
 mod ranges;
+mod stores;
 
 use super::pace::Pace;
 use super::waiting::WaitingCommand;
@@ -10,8 +11,8 @@ use super::{CopyOutput, Replies, say, to_copy};
 use crate::memory::Bytes;
 use crate::queue_calls::is_refusal;
 use hanare_protocol::copies::{
-    CopyLog, CopyOutput as LogOutput, DoneBefore, DoneCalls, HolderSet, HomeLog, HomeOutput, PeerState, Position, Term,
-    UpdateCall,
+    CopyLog, CopyOutput as LogOutput, DoneBefore, DoneCalls, HolderSet, HomeLog, HomeOutput, PeerState, PendingStores, Position,
+    Term, UpdateCall,
 };
 use hanare_protocol::error::Happened;
 use hanare_protocol::heap::Heap;
@@ -24,6 +25,8 @@ use ranges::Heard;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use stores::HeardStores;
+pub(super) use stores::no_room;
 
 /// The part.
 #[derive(Debug)]
@@ -44,6 +47,9 @@ pub(super) struct CopiedPart<E, A> {
     done: DoneCalls,
     /// The heap of the region, if it has begun and lies here.
     heap: Option<Heap>,
+    /// Stores that wait for the last part of their release.
+    pending: PendingStores<Arc<ExtentWrite>>,
+    heard_stores: HeardStores,
 }
 
 /// A part whose bytes could not be written is neither home nor copy, until a home makes it anew.
@@ -75,6 +81,8 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
             broken: Broken::No,
             done: DoneCalls::default(),
             heap: None,
+            pending: PendingStores::default(),
+            heard_stores: HeardStores::new(),
         }
     }
 
@@ -127,12 +135,18 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         self.home.as_ref().is_some_and(|home| home.peers().any(|(peer, _)| peer == node))
     }
 
+    /// The nodes whose copies count, or are made.
+    pub fn peers(&self) -> Vec<NodeId> {
+        self.home.iter().flat_map(HomeLog::peers).map(|(node, _)| node).collect()
+    }
+
     /// Returns true while copies are to confirm something, or the coordinator is.
     pub fn awaits_copies(&self) -> bool {
         let Some(home) = self.home.as_ref().filter(|home| !home.is_deposed()) else { return false };
         !self.askers.is_empty()
             || !home.is_open()
             || self.to_make.is_some()
+            || !self.pending.is_empty()
             || home.peers().any(|(_, state)| state != PeerState::Member)
     }
 
@@ -202,6 +216,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     /// **Errors**: nothing is done. [`Error::GrantRefused`]: this node does not answer as home, or the call is still under way;
     /// [`Error::Broken`]: nobody knows any more if a repeated call was done.
     pub fn write(&mut self, now: Duration, (me, asker): (NodeId, A), mut write: ExtentWrite) -> Result<Option<Vec<u8>>> {
+        self.hear_stores(now, &write);
         let refused = || Error::GrantRefused { gid: self.extent.gid(), node: me };
         // Another part of a call without a number may be done: it must not be sent again as one that did nothing.
         let closed = if write.once.is_none() { moved(me) } else { refused() };
@@ -239,6 +254,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         if let Some((node, order)) = self.to_make.take() {
             self.make(node, order, now);
         }
+        self.look_at_stores(now);
         let Some(home) = &mut self.home else { return };
         home.ask_again();
         let peers: Vec<(NodeId, PeerState)> = home.peers().collect();
@@ -296,6 +312,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 if stale.is_none() {
                     // The bytes that were here are void.
                     (self.home, self.broken, self.done, self.heap) = (None, Broken::No, DoneCalls::default(), None);
+                    self.pending = PendingStores::default();
                     self.extent.set_open(false);
                     self.extent.set_ports(&[]);
                 }
@@ -315,6 +332,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 }
                 vec![outcome]
             }
+            ToCopy::Pending { term, entry } => return self.take_pending(term, entry),
         };
         Ok(self.carry_out(outputs))
     }
@@ -386,6 +404,9 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 HomeOutput::Ask { to, term } => (to, ToCopy::Ask { term }),
                 HomeOutput::Make { to, term, at } => (to, ToCopy::Make { term, at }),
                 HomeOutput::Made { to, term } => {
+                    for entry in self.pending.parts() {
+                        wires.send(to, || to_copy(extent, ToCopy::Pending { term, entry: entry.clone() }), outputs);
+                    }
                     let (done, heap, ports) = (self.done.clone(), self.heap.clone(), self.extent.ports());
                     (to, ToCopy::Made { term, done, heap, ports })
                 }
@@ -439,6 +460,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         // The next home may have their writes, or not.
         let outcome = |waiting: WaitingCommand<A>| CopyOutput::Applied { asker: waiting.asker, outcome: Err(moved(me)) };
         self.to_make = None;
+        self.pending = PendingStores::default();
         outputs.extend(std::mem::take(&mut self.askers).into_values().map(outcome));
     }
 }
@@ -457,6 +479,6 @@ fn unknown(me: NodeId) -> Error {
 fn term_of(message: &ToCopy) -> Term {
     match message {
         ToCopy::Write { term, .. } | ToCopy::Ask { term } | ToCopy::Make { term, .. } => *term,
-        ToCopy::Range { term, .. } | ToCopy::Made { term, .. } => *term,
+        ToCopy::Range { term, .. } | ToCopy::Made { term, .. } | ToCopy::Pending { term, .. } => *term,
     }
 }

@@ -3,6 +3,7 @@
 mod comparing;
 mod making;
 mod queues;
+mod stores;
 
 use super::*;
 use crate::vectors::{Vector, Vectors};
@@ -12,6 +13,7 @@ use hanare_protocol::element::{Element, Operator};
 use hanare_protocol::heap::{HeapCall, HeapRefusal, HeapWish, answers_of};
 use hanare_protocol::id::{Epoch, Gid};
 use hanare_protocol::limits::{DONE_CLIENT_COUNT_MAX, STAGE_LEN};
+use hanare_protocol::versions::NEWEST;
 use hanare_protocol::wire::command::{Op, Update};
 use hanare_protocol::wire::copies::ExtentCall;
 use std::sync::Arc;
@@ -95,7 +97,7 @@ const PLACE: u64 = 1;
 /// The home dials a copy, which takes it.
 fn connect(home: &mut TestNode, copy: &mut TestNode, (me, to): (u32, u32)) {
     copy.tell(CopyInput::Came { node: NodeId(me), place: to.into() });
-    home.tell(CopyInput::Dialed { node: NodeId(to), place: Some(to.into()) });
+    home.tell(CopyInput::Dialed { node: NodeId(to), place: Some(to.into()), spoken: NEWEST });
 }
 
 /// Frames go both ways until none is left.
@@ -418,7 +420,7 @@ fn a_copy_of_a_node_s_next_life_is_made_anew() {
 fn a_node_that_was_not_reached_is_dialed_again_in_time_whatever_comes() {
     let (mut home, _) = pair();
     home.hold(ToHolder::Make { node: NodeId(2), order: 4 });
-    home.tell(CopyInput::Dialed { node: NodeId(2), place: None });
+    home.tell(CopyInput::Dialed { node: NodeId(2), place: None, spoken: NEWEST });
     // The extent that wanted it is no more, and frames of others come.
     let (mut now, dials) = (NOW, home.dials.len());
     while home.dials.len() == dials && now < NOW + SILENT {

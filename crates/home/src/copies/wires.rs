@@ -15,6 +15,8 @@ use std::time::Duration;
 struct CopyWire {
     address: String,
     dialing: Dialing<u64>,
+    /// The version of the wire that the last connection spoke.
+    spoken: Option<u32>,
 }
 
 /// All connections.
@@ -47,10 +49,21 @@ impl CopyWires {
         }
     }
 
-    /// A try to reach a node ended.
-    pub fn dialed(&mut self, node: NodeId, place: Option<u64>, now: Duration) -> Dialed {
-        let wire = self.to.get_mut(&node);
-        wire.map_or(Dialed::Spare, |wire| wire.dialing.tried(place, now.as_millis() as u64))
+    /// The version of the wire that a node speaks. Where that is not known, a connection is made.
+    pub fn spoken<A>(&mut self, node: NodeId, outputs: &mut VecDeque<CopyOutput<A>>) -> Option<u32> {
+        let now_ms = self.now.as_millis() as u64;
+        let wire = self.to.get_mut(&node)?;
+        if wire.spoken.is_none() && wire.dialing.want(now_ms) {
+            outputs.push_back(WireOutput::Dial { node, address: wire.address.clone() }.into());
+        }
+        wire.spoken
+    }
+
+    /// A try to reach a node ended: with the connection's place, and the version that it speaks.
+    pub fn dialed(&mut self, node: NodeId, made: Option<(u64, u32)>, now: Duration) -> Dialed {
+        let Some(wire) = self.to.get_mut(&node) else { return Dialed::Spare };
+        wire.spoken = made.map(|(_, spoken)| spoken).or(wire.spoken);
+        wire.dialing.tried(made.map(|(place, _)| place), now.as_millis() as u64)
     }
 
     /// A node with homes has made a connection.

@@ -9,6 +9,7 @@ use hanare_fabric::tcp::{self, Keys};
 use hanare_fabric::{Link, agree};
 use hanare_home::FetchPeers;
 use hanare_protocol::id::NodeId;
+use hanare_protocol::versions::OLDEST;
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
@@ -69,15 +70,16 @@ impl Peers {
     /// Begins to connect to a node for messages about pages, or copies, from node `me`. [`ToService::Wired`] says what came of it.
     pub fn dial_wire(&self, role: Role, me: NodeId, node: NodeId, address: String) {
         let (keys, bound, notices) = (self.dial.keys.clone(), self.dial.bound, self.dial.notices.clone());
-        let wired = move |link| ToService::Wired { role, node, is_ours: true, link };
+        let wired = move |link, spoken| ToService::Wired { role, node, is_ours: true, link, spoken };
         let dial = move || {
             let caller = keys.caller(role, u64::from(me.0));
             let greeted = tcp::connect(&address, caller, &proving(&keys), Instant::now() + bound);
-            notices.send(wired(greeted.map(|greeted| Box::new(greeted.link) as Box<dyn Link>)));
+            let spoken = greeted.as_ref().map_or(OLDEST, |greeted| greeted.spoken);
+            notices.send(wired(greeted.map(|greeted| Box::new(greeted.link) as Box<dyn Link>), spoken));
         };
         if let Err(error) = std::thread::Builder::new().name("hanare-dial".to_owned()).spawn(dial) {
             let link = Err(Error::System { what: "start a thread".to_owned(), reason: error.to_string() });
-            self.dial.notices.send(wired(link));
+            self.dial.notices.send(wired(link, OLDEST));
         }
     }
 }

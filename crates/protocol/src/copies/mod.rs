@@ -22,6 +22,7 @@
 //! | A node that began anew is not the copy that a home made before | the caller, by the node's epoch |
 //! | A home answers nothing when its lease is over; the coordinator elects another only then | the caller |
 //! | An update that a client sends again is not applied again, at no home | [`DoneCalls`]; the exploration has it |
+//! | Stores of one release have their effect with their last part, at all holders or at none | [`PendingStores`] |
 
 mod copy;
 mod digests;
@@ -31,6 +32,7 @@ mod explore;
 mod holders;
 mod home;
 mod home_states;
+mod pending_stores;
 #[cfg(test)]
 mod writers;
 
@@ -40,6 +42,7 @@ pub use done::{DoneBefore, DoneCalls, Once, UpdateCall};
 pub use holders::{HolderOutput, HolderSet, Holders, HoldersState};
 pub use home::{HomeLog, HomeOutput};
 pub use home_states::PeerState;
+pub use pending_stores::{PartRefusal, PendingStores, PartOfStores};
 #[cfg(test)]
 use writers::Writers;
 

@@ -47,6 +47,25 @@ pub const AHEAD_LEN_MAX: u64 = 4 * super::STAGE_LEN as u64;
 /// Most bytes of writes that a copy lacks while it is made: others wait then. As many are in its home's memory.
 pub const MAKING_LACK_LEN_MAX: u64 = 4 * super::STAGE_LEN as u64;
 
+/// Most bytes of stores that one message brings to an extent with copies. With the longest list of ranges it is within a message of what clients
+/// share.
+pub const STORE_PART_LEN_MAX: usize = super::STAGE_LEN / 2;
+
+/// Most bytes of memory of stores that wait for the last part of their release, of one extent. A release with more goes as several.
+pub const PENDING_LEN_MAX: u64 = 64 << 20;
+
+/// The same of all extents of a home together.
+pub const PENDING_NODE_LEN_MAX: u64 = 4 * PENDING_LEN_MAX;
+
+/// Memory for a part of those beside its bytes and ranges. So their number has a bound, too.
+pub const PENDING_PART_LEN: u64 = 256;
+
+/// Most parts of stores of one link that are under way. Programs wait for each.
+pub const STORE_PARTS_AT_ONCE: usize = 8;
+
+/// A release whose program sends no part for so long is dropped. The program begins it again.
+pub const PENDING_SILENT_MS: u64 = super::ANSWER_MS;
+
 /// Least bytes a second that may be set for copies that are made.
 pub const COPY_RATE_MIN: u64 = 1 << 20;
 

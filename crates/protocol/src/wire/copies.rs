@@ -156,6 +156,14 @@ pub enum ToCopy {
         /// The ports of arrays of queues in the extent that are in use.
         ports: Vec<PortTable>,
     },
+    /// A part of stores that waits at the home for the last one, for a copy that is made. Such parts come just before [`ToCopy::Made`]. Since
+    /// version 28.
+    Pending {
+        /// The home's term.
+        term: Term,
+        /// The part.
+        entry: Arc<ExtentWrite>,
+    },
 }
 
 /// A copy's message to its home.
@@ -204,7 +212,7 @@ pub struct ExtentWrite {
     pub operand: Vec<u8>,
     /// The call that it is a part of, where it must not be done twice.
     pub once: Option<Once>,
-    /// A call that has its place among the writes. It comes with a put of no bytes.
+    /// A call that has its place among the writes. It comes with a put of no bytes, but for a part of stores.
     pub call: Option<ExtentCall>,
 }
 
@@ -217,6 +225,13 @@ pub enum ExtentCall {
     Digests(DigestCall),
     /// On an array of queues.
     Queue(QueueCall),
+    /// A part of stores that count together. It comes with their bytes. Since version 28.
+    Store {
+        /// True for the last part of its call: all have their effect.
+        is_last: bool,
+    },
+    /// The last part of those stores will not come. Since version 28.
+    ForgetStores(UpdateCall),
 }
 
 impl ExtentWrite {
@@ -262,8 +277,8 @@ impl ExtentWrite {
     pub fn len_bytes(&self) -> u64 {
         match &self.call {
             Some(ExtentCall::Heap(call)) => HEAP_ANSWER_LEN.saturating_mul(call.wishes.len() as u64),
-            Some(ExtentCall::Digests(_) | ExtentCall::Queue(_)) => 0,
-            None => self.ranges.iter().map(|(_, len)| *len).fold(0, u64::saturating_add),
+            Some(ExtentCall::Digests(_) | ExtentCall::Queue(_) | ExtentCall::ForgetStores(_)) => 0,
+            None | Some(ExtentCall::Store { .. }) => self.ranges.iter().map(|(_, len)| *len).fold(0, u64::saturating_add),
         }
     }
 
@@ -278,7 +293,11 @@ impl ExtentWrite {
     ///
     /// **Errors**: [`Malformed`], with the reason.
     pub fn check(&self, extent_len: u64) -> Result<(), Malformed> {
-        if let Some(call) = &self.call {
+        let is_part = matches!(self.call, Some(ExtentCall::Store { .. }));
+        if is_part && (self.op != Op::Put || self.once.is_none()) {
+            return Err(Malformed("stores that count together, and have no number"));
+        }
+        if let Some(call) = self.call.as_ref().filter(|_| !is_part) {
             if self.op != Op::Put || !self.ranges.is_empty() || !self.operand.is_empty() {
                 return Err(Malformed("a call on an extent that also writes"));
             }
@@ -289,6 +308,9 @@ impl ExtentWrite {
                 // Its ports have numbers of their own.
                 ExtentCall::Queue(_) if self.once.is_some() => Err(Malformed("a call on queues that counts once by its program")),
                 ExtentCall::Queue(call) => call.check(extent_len),
+                ExtentCall::Store { .. } => Ok(()),
+                ExtentCall::ForgetStores(_) if self.once.is_some() => Err(Malformed("the end of stores that counts once")),
+                ExtentCall::ForgetStores(_) => Ok(()),
             };
         }
         let (op, len) = (self.op, self.len_bytes());
@@ -365,14 +387,24 @@ mod tests {
         ];
         assert!(bad.iter().all(|entry| entry.check(4096).is_err()));
         let heap = |wishes| HeapCall { region_len: u64::MAX, wishes };
-        let call = heap(vec![HeapWish::Free { offset: u64::MAX }; HEAP_WISH_COUNT_MAX]);
+        let most = heap(vec![HeapWish::Free { offset: u64::MAX }; HEAP_WISH_COUNT_MAX]);
         let digests = DigestCall { offset: 0, len: 4096, seed: [0; 16], drops: true };
-        assert_eq!(ExtentWrite::heap(call.clone(), None).check(4096), Ok(()));
+        assert_eq!(ExtentWrite::heap(most, None).check(4096), Ok(()));
         assert!(ExtentWrite::heap(heap(Vec::new()), None).check(4096).is_err());
         assert_eq!(ExtentWrite::call(ExtentCall::Digests(digests)).check(4096), Ok(()));
         assert!(ExtentWrite::call(ExtentCall::Digests(digests)).check(4095).is_err());
+        let call = UpdateCall { client: 1, sequence: 0, number: 1, is_repeat: false };
+        let part = |entry: ExtentWrite| {
+            let store = Some(ExtentCall::Store { is_last: false });
+            ExtentWrite { call: store, once: Some(Once { call, at: 0 }), ..entry }
+        };
+        assert_eq!(part(entry(Op::Put, &[(0, 5), (4091, 5)], 10)).check(4096), Ok(()));
+        let bad = [entry(Op::Put, &[], 0), entry(Op::Put, &[(0, 8)], 7), entry(Op::Put, &[(4090, 8)], 8), entry(add(true), &[(0, 8)], 8)];
+        assert!(bad.into_iter().all(|entry| part(entry).check(4096).is_err()));
+        assert!(ExtentWrite { once: None, ..part(entry(Op::Put, &[(0, 8)], 8)) }.check(4096).is_err());
+        assert_eq!(ExtentWrite::call(ExtentCall::ForgetStores(call)).check(4096), Ok(()));
         for entry in [entry(Op::Put, &[(0, 8)], 8), entry(Op::Put, &[], 8), entry(Op::Get, &[], 0)] {
-            for call in [ExtentCall::Heap(call.clone()), ExtentCall::Digests(digests)] {
+            for call in [ExtentCall::Heap(heap(vec![HeapWish::Free { offset: 0 }])), ExtentCall::Digests(digests), ExtentCall::ForgetStores(call)] {
                 assert!(ExtentWrite { call: Some(call), ..entry.clone() }.check(4096).is_err());
             }
         }

@@ -11,6 +11,7 @@ pub use word::{Wait, WaitedWord, Word};
 
 use super::carried::{BroughtPages, Carried, ExtentAddress};
 use super::queue::{ArrayAt, QueueRequest};
+use super::stores::StorePart;
 use crate::copies::{Comparison, DigestCall, UpdateCall};
 use crate::entry::{DataGrant, Publication, Stamp};
 use crate::heap::{HeapAnswer, HeapCall};
@@ -171,9 +172,21 @@ pub enum SyncRequest {
         /// The job.
         job: JobId,
     },
+    /// Stores to an extent with copies, at its home, a part of those that count together; answered by [`SyncAnswer::Done`]. Since version 28.
+    Store {
+        /// The extent's slot.
+        slot: Slot,
+        /// The right to write it.
+        grant: Grant,
+        /// The part.
+        part: StorePart,
+    },
 }
 
 impl SyncRequest {
+    /// The first version of the wire that has [`SyncRequest::Store`].
+    pub const STORES_SINCE: u32 = 28;
+
     /// True if it takes blocks or gives some back.
     pub fn changes_heap(&self) -> bool {
         matches!(self, SyncRequest::Heap { .. })
@@ -188,6 +201,7 @@ impl SyncRequest {
                 | SyncRequest::BlockLen { .. }
                 | SyncRequest::Compare { .. }
                 | SyncRequest::Heap { once: Some(_), .. }
+                | SyncRequest::Store { .. }
         )
     }
 }

@@ -5,6 +5,7 @@ use super::{Cluster, Defect, Event, FrameBox};
 use crate::check::Check;
 use hanare_home::{CopyInput, CopyOutput, Input, Output, PageVectors, WireOutput};
 use hanare_protocol::id::NodeId;
+use hanare_protocol::versions::OLDEST;
 use hanare_protocol::wire::copies::{CopiedExtent, FromHolder};
 
 /// Faults break a connection after that: one that broke again and again would be a fault of its ends.
@@ -102,7 +103,8 @@ impl Cluster {
             self.at(0, Event::Came { place: place ^ 1, node: me });
             place
         });
-        self.tell(from, CopyInput::Dialed { node, place })?;
+        let spoken = taker.map_or(OLDEST, |taker| self.spoken_between(from.0, taker.0));
+        self.tell(from, CopyInput::Dialed { node, place, spoken })?;
         self.drain_node(from.0)
     }
 

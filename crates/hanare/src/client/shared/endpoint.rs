@@ -17,6 +17,7 @@ use hanare_fabric::agree;
 use hanare_fabric::tcp::{Channel, Greeted};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{PAGE_LEN, SPIN_ANSWER_US};
+use hanare_protocol::versions::OLDEST;
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
@@ -82,6 +83,7 @@ struct Buffer {
 /// A connection to one node, for one thread at a time.
 pub(crate) struct Endpoint {
     node: NodeId,
+    spoken: u32,
     channel: UnsafeCell<Channel>,
     bound: Duration,
     traffic: Arc<FaultTraffic>,
@@ -102,7 +104,7 @@ impl Endpoint {
         let deadline = Instant::now() + patience;
         let agree = |greeted: Greeted| Ok((greeted.spoken, agree::take_channel(greeted, deadline)?));
         let (spoken, channel) = shared.greet(node, address, None, deadline, agree)?;
-        let endpoint = Endpoint::over(node, channel, bound, shared.faults.clone());
+        let endpoint = Endpoint { spoken, ..Endpoint::over(node, channel, bound, shared.faults.clone()) };
         // No traffic of the mapping: it goes with the connection. One that breaks under it is found broken later.
         let told = face::told(spoken).map_or(Ok(()), |head| endpoint.send_all(&[&head.encode()]));
         let _ = told.map_err(|why| endpoint.give_up(why));
@@ -112,7 +114,7 @@ impl Endpoint {
     /// An endpoint over a stream that does not block.
     fn over(node: NodeId, channel: Channel, bound: Duration, traffic: Arc<FaultTraffic>) -> Endpoint {
         let buffer = Box::new(UnsafeCell::new(Buffer { bytes: [0; BUFFER_LEN], from: 0, to: 0 }));
-        Endpoint { node, channel: UnsafeCell::new(channel), bound, traffic, broken: Cell::new(None), buffer }
+        Endpoint { node, spoken: OLDEST, channel: UnsafeCell::new(channel), bound, traffic, broken: Cell::new(None), buffer }
     }
 
     /// The stream, for one call.
@@ -130,6 +132,11 @@ impl Endpoint {
     /// The node at the other end.
     pub fn node(&self) -> NodeId {
         self.node
+    }
+
+    /// The version of the wire that both sides speak.
+    pub fn spoken(&self) -> u32 {
+        self.spoken
     }
 
     /// Time for each of its answers.

@@ -101,6 +101,11 @@ impl Renewer {
         }
     }
 
+    /// The program of the context's calls, where homes move.
+    pub fn client(&self) -> Option<u64> {
+        self.0.as_ref().and_then(|(orders, lane, _)| orders.client(*lane))
+    }
+
     /// True if another node may become a home.
     pub fn moves(&self) -> bool {
         self.0.as_ref().is_some_and(|(orders, ..)| orders.moves())

@@ -111,6 +111,11 @@ impl Orders {
         }
     }
 
+    /// The program of a lane's calls, where homes move.
+    pub fn client(&self, lane: usize) -> Option<u64> {
+        self.clients.get(lane).copied()
+    }
+
     /// True if another node may become a home.
     pub fn moves(&self) -> bool {
         self.homes.moves()

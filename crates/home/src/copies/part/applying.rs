@@ -10,10 +10,11 @@ use hanare_protocol::heap::{Heap, answer_bytes};
 use hanare_protocol::wire::control::encode;
 use hanare_protocol::wire::copies::{ExtentCall, ExtentWrite};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     /// Applies a write, and notes the call that it is a part of. Returns the elements before it, or what its call answers.
-    pub(super) fn apply_noted(&mut self, write: &ExtentWrite) -> Result<Vec<u8>> {
+    pub(super) fn apply_noted(&mut self, write: &Arc<ExtentWrite>) -> Result<Vec<u8>> {
         let olds = match &write.call {
             Some(ExtentCall::Heap(call)) => answer_bytes(&Heap::carry_out(&mut self.heap, call)),
             Some(ExtentCall::Digests(call)) => call.digests(|offset, into| self.extent.read(offset, into))?,
@@ -26,6 +27,11 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 self.touch(&touched);
                 outcome?
             }
+            Some(ExtentCall::Store { .. }) => return self.apply_stores(write).map(|()| Vec::new()),
+            Some(ExtentCall::ForgetStores(call)) => {
+                self.forget_stores(call);
+                Vec::new()
+            }
             None => self.extent.apply(write)?,
         };
         if let Some(once) = &write.once {
@@ -35,7 +41,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     }
 
     /// All copies have a write: the home applies it, and its command goes on.
-    pub(super) fn apply(&mut self, position: Position, entry: &ExtentWrite, outputs: &mut VecDeque<CopyOutput<A>>) {
+    pub(super) fn apply(&mut self, position: Position, entry: &Arc<ExtentWrite>, outputs: &mut VecDeque<CopyOutput<A>>) {
         let outcome = self.apply_noted(entry);
         let failed = outcome.as_ref().err().filter(|error| !is_refusal(entry, error)).cloned();
         if let Some(mut waiting) = self.askers.remove(&position) {

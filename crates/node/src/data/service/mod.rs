@@ -442,7 +442,7 @@ impl ServiceLoop {
             match notice {
                 ToService::Serve { link, series, client, user } => self.serve(link, series, (client, user)),
                 ToService::Dialed { address, link } => self.dialed(&address, link),
-                ToService::Wired { role, node, is_ours, link } => self.wired(role, (node, is_ours), link),
+                ToService::Wired { role, node, is_ours, link, spoken } => self.wired(role, (node, is_ours), link, spoken),
                 ToService::Copied { extent, set, order, slot } => self.tell_home(CopyInput::Made { extent, set, order, slot }),
                 ToService::CopiesEnd { extent } => self.tell_home(CopyInput::Ended { extent }),
                 ToService::Holder { extent, nodes, message } => self.tell_home(CopyInput::Holder { extent, nodes, message }),

@@ -104,7 +104,7 @@ impl ServiceLoop {
     }
 
     /// There is a connection for messages about pages, or copies, or there could not be.
-    pub(super) fn wired(&mut self, role: Role, (node, is_ours): (NodeId, bool), link: Result<Box<dyn Link>>) {
+    pub(super) fn wired(&mut self, role: Role, (node, is_ours): (NodeId, bool), link: Result<Box<dyn Link>>, spoken: u32) {
         let place = match link {
             Ok(link) => self.seat(Connection::Wire(role, Box::new(ControlLink::new(link)))),
             Err(error) => {
@@ -113,7 +113,7 @@ impl ServiceLoop {
             }
         };
         match (role, is_ours, place) {
-            (Role::Copies, true, place) => self.tell_home(CopyInput::Dialed { node, place }),
+            (Role::Copies, true, place) => self.tell_home(CopyInput::Dialed { node, place, spoken }),
             (Role::Copies, false, Some(place)) => self.tell_home(CopyInput::Came { node, place }),
             (_, true, place) => self.tell_home(PageInput::Dialed { node, place }),
             (_, false, _) => {}

@@ -1,7 +1,9 @@
-//! The answer of a home to commands, as far as its head says it.
+//! The answer of a home to commands, as far as its head says it, and to stores.
 
 use crate::client::shared::endpoint::{Broken, Endpoint};
-use hanare_protocol::wire::head::Kind;
+use hanare_protocol::wire::control;
+use hanare_protocol::wire::head::{Head, Kind};
+use hanare_protocol::wire::sync::SyncAnswer;
 
 /// A home's reaction.
 #[derive(Clone, Copy, Debug)]
@@ -27,12 +29,26 @@ pub(super) fn expect(endpoint: &Endpoint, seq: u64, expected: u64, reason: &mut 
     let head = endpoint.receive_head(seq).map_err(Why::Broken)?;
     match head.kind {
         Kind::Done if head.body_len == expected => Ok(()),
-        Kind::Refused => {
-            let len = (head.body_len as usize).min(reason.len());
-            endpoint.receive(&mut reason[..len]).map_err(Why::Broken)?;
-            endpoint.skip(head.body_len - len as u64).map_err(Why::Broken)?;
-            Err(Why::Refused(len))
-        }
+        Kind::Refused => Err(Why::Refused(receive_body(endpoint, &head, reason)?)),
         _ => Err(Why::Broken(endpoint.give_up(Broken::Nonsense))),
     }
+}
+
+/// Takes the answer to stores, which is that they are done; a refusal's reason goes to `room`.
+pub(super) fn expect_stored(endpoint: &Endpoint, seq: u64, room: &mut [u8]) -> Result<(), Why> {
+    let head = endpoint.receive_head(seq).map_err(Why::Broken)?;
+    let len = receive_body(endpoint, &head, room)?;
+    match head.kind {
+        Kind::Synced if control::decode(&room[..len]) == Ok(SyncAnswer::Done) => Ok(()),
+        Kind::Refused => Err(Why::Refused(len)),
+        _ => Err(Why::Broken(endpoint.give_up(Broken::Nonsense))),
+    }
+}
+
+/// Takes the body of an answer, as far as there is room. Returns the bytes that were taken.
+fn receive_body(endpoint: &Endpoint, head: &Head, room: &mut [u8]) -> Result<usize, Why> {
+    let len = (head.body_len as usize).min(room.len());
+    endpoint.receive(&mut room[..len]).map_err(Why::Broken)?;
+    endpoint.skip(head.body_len - len as u64).map_err(Why::Broken)?;
+    Ok(len)
 }

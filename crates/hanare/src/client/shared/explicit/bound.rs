@@ -185,12 +185,7 @@ impl BoundMemory for Explicit {
         let _rest = self.at_rest();
         // ORDERING: stores come before whatever tells another program of them.
         fence(Ordering::SeqCst);
-        for run in page_runs(ranges) {
-            let (start, end) = (run.start * PAGE_LEN, (run.end * PAGE_LEN).min(self.len as u64));
-            let flush = |pager: &Pager, first, end| pager.flush_some(first, end, Some(ranges));
-            self.each_part(start, end.saturating_sub(start), self.flush_retries(), flush)?;
-        }
-        Ok(())
+        self.flush_runs(ranges, Some(ranges))
     }
 
     fn take_in(&self, offset: u64, bytes: &[u8]) -> Result<()> {

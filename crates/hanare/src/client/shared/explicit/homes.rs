@@ -1,9 +1,10 @@
 //! Homes of a mapping's pages, and the requests that bring pages and send changes: ordinary vector commands over a context's connections,
 //! written into the context's own room.
 //!
-//! Everything but [`Homes::new`], [`Homes::ask`] and [`Homes::error`] is async-signal-safe.
+//! Everything but [`Homes::new`], [`Homes::ask`], [`Homes::send_whole`] and [`Homes::error`] is async-signal-safe.
 
 mod question;
+mod stores;
 
 use super::answer::{Why, expect};
 use super::message::ContextMessage;

@@ -15,7 +15,8 @@
 //! | `mapping` | the mapping as the pool knows it |
 //! | `bound` | bytes that are bound to locks, of `Entry` mappings |
 //! | `carried` | stores that go home, and pages that come, with messages that are sent anyway |
-//! | `pager` | faults, flush and eviction as steps on held pages |
+//! | `pager` | faults and eviction as steps on held pages |
+//! | `sending` | flushes, in pieces or whole |
 //! | `update` | which pages have changed at home; update as steps on held pages |
 //! | `digests` | what is known of pages' clean bytes |
 //! | `homes`, `message`, `answer` | requests to the nodes that hold the pages, written into a lane's room |
@@ -36,8 +37,8 @@
 //! - Limits of mapped memory (`hanare_memory::fault`): system calls on absent pages fail with `EFAULT`. Commands of this library bring
 //!   them first, and [`Explicit::touch`] does for a program's own calls. A thread that blocks SIGBUS dies of its first fault. Children
 //!   made by fork have no mapping.
-//! - Unflushed stores may become visible earlier: a page that makes room for another is sent home first. Those that were neither
-//!   flushed nor sent when the mapping is dropped, or the process dies, are gone.
+//! - Unflushed stores may become visible earlier: a page that makes room for another is sent home first. Where the region has copies it is not:
+//!   such pages come on top of the frames. Stores that were neither flushed nor sent when the mapping is dropped, or the process dies, are gone.
 //! - `flush` sends what differs from the clean bytes: a store of the value that was there is none.
 
 mod answer;
@@ -49,6 +50,7 @@ mod mapping;
 mod message;
 mod next_homes;
 mod pager;
+mod sending;
 mod slots;
 mod twins;
 mod update;
@@ -80,7 +82,7 @@ use pager::{Pager, Trouble};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::AtomicBool;
 
 /// Most pieces of this host that are mapped as they are, each a mapping of its own: a process has 65,530 of those. With more, the
 /// pages of this host are fetched like all others.
@@ -286,33 +288,6 @@ impl Explicit {
         served.map_err(|trouble| pager.page_error(page, trouble))
     }
 
-    /// Sends home what this process stored in a range; visible then to every later get, and to loads elsewhere after `update`
-    /// there. Whole pages are looked at: stores beside the range, in the same pages, go too, but for an `Entry` mapping. Of that, bytes
-    /// that are bound to a lock which this program holds stay until it is given back.
-    ///
-    /// **Cost**: a look at a word of 4 bytes for each page. For each 64 dirty pages about one message each way for each home, with the
-    /// changed bytes and no others. The next store to a flushed page faults once. **Errors**: [`Error::NodeLost`] and those of
-    /// [`Region::put`]. Pages that are not home stay dirty, so the next flush sends them. All other pages of the range are home even so.
-    ///
-    /// FEATURE: D2-F7
-    pub fn flush(&self, offset: u64, len: u64) -> Result<()> {
-        // ORDERING: stores to bytes of this host come before whatever tells another program of them.
-        fence(Ordering::SeqCst);
-        let _rest = self.at_rest();
-        trace::slice_on("flush", &self.name, (offset, len), || {
-            let range = offset..offset.saturating_add(len);
-            let keeps_dirty = self.pages.as_deref().is_some_and(|pager| pager.keeps_dirty);
-            // Stores that go home before their release would not be among its changes.
-            let within = keeps_dirty.then(|| bound::without(range, &self.shared.claims.held_bytes(self.gid)));
-            self.each_part(offset, len, self.flush_retries(), |pager, first, end| pager.flush_some(first, end, within.as_deref()))
-        })
-    }
-
-    /// The retries of a flush. Where bytes have copies the flush itself goes on at the next home.
-    fn flush_retries(&self) -> Retries {
-        Retries { is_spent: self.copies > 1, ..Retries::default() }
-    }
-
     /// Counts of its pages so far.
     pub fn counters(&self) -> PageCounts {
         self.pages.as_ref().map_or_else(PageCounts::default, |pages| pages.counters.read())
@@ -436,6 +411,7 @@ fn watch(
         counters: PageCounters::default(),
         keeps_dirty,
         has_sent: AtomicBool::new(false),
+        is_whole: region.copies() > 1,
         lines: Default::default(),
         faults: trace::Faults::of(region.name()),
     };

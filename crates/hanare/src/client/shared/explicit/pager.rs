@@ -43,7 +43,6 @@ use hanare_protocol::page::{Access, Streams};
 use hanare_protocol::{Error, Result};
 use hanare_ring::own_page::OwnPages;
 use std::fmt::Write;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -51,23 +50,6 @@ use std::time::Instant;
 
 /// Pages given back at once: one shoot-down and few calls for all of them.
 const EVICT_COUNT: usize = 32;
-
-/// Most pages that a flush holds at once. With a command for each a message of a lane has room for them.
-const FLUSH_COUNT: usize = 512;
-
-/// Some of up to [`FLUSH_COUNT`] pages, by their places in a list.
-#[derive(Default)]
-struct PageSet([u64; FLUSH_COUNT / 64]);
-
-impl PageSet {
-    fn add(&mut self, place: usize) {
-        self.0[place / 64] |= 1 << (place % 64);
-    }
-
-    fn has(&self, place: usize) -> bool {
-        self.0[place / 64] >> (place % 64) & 1 != 0
-    }
-}
 
 /// Room for numbers of pages.
 pub(super) type PageList = [u64; LANE_PAGE_COUNT];
@@ -97,6 +79,8 @@ pub(super) struct Pager {
     pub keeps_dirty: bool,
     /// Neither do they while stores are on their way home with a message.
     pub has_sent: AtomicBool,
+    /// A flush counts whole where the bytes have copies. So no page with stores leaves before it.
+    pub is_whole: bool,
     /// Lines that were written about lost pages.
     pub lines: AtomicU32,
     /// Ring for the timeline.
@@ -343,7 +327,7 @@ impl Pager {
                 continue;
             }
             match self.words.try_hold(page) {
-                Some(State::Dirty) if self.keeps_dirty || self.has_sent.load(SeqCst) => self.words.release(page),
+                Some(State::Dirty) if self.keeps_dirty || self.is_whole || self.has_sent.load(SeqCst) => self.words.release(page),
                 Some(State::Clean | State::Dirty) => {
                     victims[found] = page;
                     found += 1;
@@ -355,7 +339,7 @@ impl Pager {
         let victims = &mut victims[..found];
         victims.sort_unstable();
         // Pages that are not home stay: their home is lost, and these are the last copies.
-        let _ = self.settle(tools, victims, dirty, None);
+        let _ = self.settle_few::<{ EVICT_COUNT.div_ceil(64) }>(tools, victims, dirty, None);
         let mut gone = 0;
         self.by_state(victims, |run, state| match next_step(Aim::Evict, state) {
             PageStep::Drop => gone += self.drop_run(run),
@@ -403,86 +387,11 @@ impl Pager {
         if is_punched { run.count } else { 0 }
     }
 
-    /// Sends the changes of those of the held pages, ascending, that are dirty; they are clean and protected then. Those that are
-    /// not home, or have changes beside the ranges `within`, stay dirty. Nothing is let go. `dirty` has room for as many pages.
-    fn settle(&self, tools: &mut Tools, pages: &[u64], dirty: &mut [u64], within: Option<&[Range<u64>]>) -> Result<(), Trouble> {
-        let mut len = 0;
-        for page in pages.iter().filter(|page| next_step(Aim::Flush, self.words.look(**page)) == PageStep::Close) {
-            dirty[len] = *page;
-            len += 1;
-        }
-        let dirty = &dirty[..len];
-        self.close(dirty)?;
-        let (mut left, mut others, mut failed) = (PageSet::default(), PageSet::default(), None);
-        for home in 0..self.homes.count() {
-            let sent = self.homes.send(home, tools, &self.twins, dirty, &mut |pages, room| {
-                let mut at = 0;
-                for run in runs_of(pages) {
-                    self.frames.read(run, &mut room[at * PAGE..][..run.len_bytes()])?;
-                    at += run.count as usize;
-                }
-                let beside = within.map_or(0, |ranges| self.leave_out(pages, ranges, room));
-                let those = pages.iter().enumerate().filter(|(index, _)| beside >> index & 1 != 0);
-                those.for_each(|(_, page)| others.add(dirty.partition_point(|other| other < page)));
-                Ok(())
-            });
-            match sent {
-                Ok(sent) => count(&self.counters.diff_bytes, sent),
-                Err(trouble) => {
-                    failed = failed.or(Some(trouble));
-                    let of_home = |page: u64| self.homes.has_part(page, home);
-                    (0..len).filter(|index| of_home(dirty[*index])).for_each(|index| left.add(index));
-                }
-            }
-        }
-        for index in (0..len).filter(|index| !left.has(*index)) {
-            self.digests.change(dirty[index]);
-            if others.has(index) {
-                self.keep_others(dirty[index], within.unwrap_or_default(), &mut tools.pages)?;
-            } else {
-                self.words.step(dirty[index], Event::Settle);
-            }
-        }
-        self.by_state(dirty, |run, state| {
-            if state == State::HeldClean {
-                self.twins.forget(run);
-            }
-        });
-        failed.map_or(Ok(()), Err)
-    }
-
-    /// Marks stores in the ranges of a page as being home; the rest stays to be sent. Held: the page, protected since that was read.
-    fn keep_others(&self, page: u64, ranges: &[Range<u64>], room: &mut [u8]) -> Result<(), Refused> {
-        let room = &mut room[..PAGE];
-        self.frames.read(Run::one(page), room)?;
-        self.leave_out(&[page], ranges, room);
-        // SAFETY: the caller holds the page; the reference ends here (invariant 1).
-        unsafe { self.twins.of(page) }.copy_from_slice(room);
-        Ok(())
-    }
-
     /// From here on no store is under way in these pages. Held: the pages, dirty and ascending.
     pub(super) fn close(&self, pages: &[u64]) -> Result<(), Refused> {
         runs_of(pages).try_for_each(|run| self.uffd.protect(self.span.pages(run.first, run.count)))?;
         pages.iter().for_each(|page| self.words.step(*page, Event::Close));
         Ok(())
-    }
-
-    /// Sends home what was stored in pages `first .. end`, or of that what lies in the ranges `within`, which ascend. A part of the
-    /// work at a time, so that whoever needs a page waits for that part alone. Returns the page from which on nothing was looked at.
-    ///
-    /// **Cost**: a look at each page's word. For each [`FLUSH_COUNT`] dirty pages a protection, and a message for each home, or more
-    /// where their changes exceed its room. A read for each 64.
-    pub fn flush_some(&self, first: u64, end: u64, within: Option<&[Range<u64>]>) -> (u64, Result<()>) {
-        let mut pages = [0; FLUSH_COUNT];
-        let (len, next) = self.hold_some(first, end, State::is_dirty, &mut pages);
-        if len == 0 {
-            return (next, Ok(()));
-        }
-        let mut lane = self.lanes.take();
-        let settled = self.settle(lane.tools(), &pages[..len], &mut [0; FLUSH_COUNT], within);
-        pages[..len].iter().for_each(|page| self.words.release(*page));
-        (next, settled.map_err(|trouble| self.error(trouble, &lane.tools().reason)))
     }
 
     /// Holds pages of `first .. end` that are in a state that is wanted, as many as there is room for; waits for the first of
