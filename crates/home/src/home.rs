@@ -72,10 +72,8 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                 let copies = &self.copies;
                 let gone = self.queues.forget(link, memory, |gid, slot| copies.has(gid, slot));
                 self.tell_gone(now, gone);
-                for StoresAt { gid, slot, call } in self.open_stores.forget(link) {
-                    let write = ExtentWrite::call(ExtentCall::ForgetStores(call));
-                    self.copies.write(now, (gid, slot), CopyAsker::ForgetStores, write);
-                }
+                let open = self.open_stores.forget(link);
+                open.into_iter().for_each(|at| self.forget_stores(now, at));
                 self.locks.forget(link);
             }
             Input::LeaseAnswer { client, number: PROGRAM_LIFE, recalled } => self.port_doubts.on_answer(client, recalled),
@@ -197,7 +195,9 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                     }
                 }
                 CopyOutput::Applied { asker: CopyAsker::Store(waiter, at, is_last), outcome } => {
-                    self.open_stores.end(waiter.link, &at, is_last || outcome.is_err());
+                    // Other refusals leave the parts before where they are.
+                    let is_over = outcome.as_ref().map_or_else(|error| matches!(error, Error::LimitReached { .. }), |_| is_last);
+                    self.open_stores.end(waiter.link, &at, is_over);
                     self.locks.outputs().push_back(SyncOutput::Answer(waiter, outcome.map(|_| SyncAnswer::Done)));
                 }
                 // The next home drops them, when their program has been silent for long.
@@ -374,7 +374,7 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
             }
             SyncRequest::Compare { slot, grant, call } => self.compare((now, waiter), (slot, grant), call, memory),
             SyncRequest::Queue(at, request) => self.ask_queue((now, waiter), (client, user), (at, request), memory),
-            SyncRequest::Store { slot, grant, part } => self.store((now, waiter), (slot, grant), part, memory),
+            SyncRequest::Store { slot, grant, part } => self.store((now, waiter), user, (slot, grant), part, memory),
         }
     }
 
@@ -405,6 +405,7 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
     fn store<M: Memory>(
         &mut self,
         (now, waiter): (Duration, Waiter),
+        user: User,
         (slot, grant): (Slot, Grant),
         part: StorePart,
         memory: &M,
@@ -418,9 +419,18 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
             return Err(bad(Malformed("it has no copies, so stores do not count together")));
         }
         let at = StoresAt { gid, slot, call };
-        self.open_stores.begin(waiter.link, at)?;
+        if let Err(full) = self.open_stores.begin((waiter.link, user.uid), at, (write.memory_len(), is_last)) {
+            self.forget_stores(now, at);
+            return Err(full);
+        }
         self.copies.write(now, (gid, slot), CopyAsker::Store(waiter, at, is_last), write);
         Ok(None)
+    }
+
+    /// The last part of some stores will not come.
+    fn forget_stores(&mut self, now: Duration, StoresAt { gid, slot, call }: StoresAt) {
+        let write = ExtentWrite::call(ExtentCall::ForgetStores(call));
+        self.copies.write(now, (gid, slot), CopyAsker::ForgetStores, write);
     }
 
     /// Begins to compare the copies of an extent.

@@ -33,7 +33,7 @@ use hanare_protocol::Error;
 use hanare_protocol::copies::{DoneCalls, HolderSet, Term};
 use hanare_protocol::heap::Heap;
 use hanare_protocol::id::{Gid, NodeId, Slot};
-use hanare_protocol::limits::{LEASE_MS, PENDING_NODE_LEN_MAX};
+use hanare_protocol::limits::LEASE_MS;
 use hanare_protocol::page::dialing::Dialed;
 use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::control::{NodeAddress, decode, encode};
@@ -41,7 +41,7 @@ use hanare_protocol::wire::copies::{CopiedExtent, CopyFrame, ExtentWrite, FromCo
 use hanare_protocol::wire::range_frame::RangeFrame;
 use hanare_protocol::wire::sync::SyncRequest;
 use pace::Pace;
-use part::{CopiedPart, no_room};
+use part::CopiedPart;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZero;
 use std::time::Duration;
@@ -233,7 +233,7 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         let me = self.me.unwrap_or(NodeId(0));
         self.wires.set_now(now);
         let mut told = Err(if write.once.is_none() { part::moved(me) } else { Error::GrantRefused { gid, node: me } });
-        if let Err(error) = self.may_wait(gid, slot, &write) {
+        if let Err(error) = self.may_store(gid, slot, &write) {
             told = Err(error);
         } else if let Some(extent) = self.slots.get(&slot).copied().filter(|extent| extent.gid == gid) {
             self.with_part(now, extent, |part, _| told = part.write(now, (me, asker), write));
@@ -241,12 +241,10 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         self.outputs.extend(told.transpose().map(|outcome| CopyOutput::Applied { asker, outcome }));
     }
 
-    /// Refuses parts of stores for which this node has no room, or that a copy's node does not know.
-    fn may_wait(&mut self, gid: Gid, slot: Slot, write: &ExtentWrite) -> Result<(), Error> {
-        let Some(place) = write.part_of_stores() else { return Ok(()) };
-        let pending: u64 = self.parts.values().map(CopiedPart::pending_len).sum();
-        if !place.is_last && pending > PENDING_NODE_LEN_MAX {
-            return Err(no_room(PENDING_NODE_LEN_MAX));
+    /// Refuses parts of stores that a copy's node does not know.
+    fn may_store(&mut self, gid: Gid, slot: Slot, write: &ExtentWrite) -> Result<(), Error> {
+        if write.part_of_stores().is_none() {
+            return Ok(());
         }
         let part = self.slots.get(&slot).filter(|extent| extent.gid == gid).and_then(|extent| self.parts.get(extent));
         for node in part.map(CopiedPart::peers).unwrap_or_default() {

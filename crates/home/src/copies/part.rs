@@ -26,7 +26,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use stores::HeardStores;
-pub(super) use stores::no_room;
 
 /// The part.
 #[derive(Debug)]

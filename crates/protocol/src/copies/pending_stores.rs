@@ -127,11 +127,6 @@ impl<P> PendingStores<P> {
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
-
-    /// Bytes of memory of all parts.
-    pub fn memory_len(&self) -> u64 {
-        self.memory_len
-    }
 }
 
 #[cfg(test)]
@@ -201,7 +196,7 @@ mod tests {
         assert_eq!(pending.take(&long(1, 2), ()), Err(PartRefusal::NoRoom));
         assert_eq!(pending.calls().collect::<Vec<_>>(), [call(2, 1)]);
         assert_eq!(pending.take(&long(2, 1), ()), Ok(None));
-        assert!(pending.memory_len() > PENDING_LEN_MAX / 2 && pending.memory_len() <= PENDING_LEN_MAX);
+        assert!(pending.memory_len > PENDING_LEN_MAX / 2 && pending.memory_len <= PENDING_LEN_MAX);
         // Many that are short, too.
         let short = |client| PartOfStores { memory_len: 1, ..place(call(client, 1), 0, false) };
         let taken = (10..1 << 20).take_while(|client| pending.take(&short(*client), ()).is_ok()).count() as u64;

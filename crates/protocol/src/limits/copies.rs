@@ -57,6 +57,9 @@ pub const PENDING_LEN_MAX: u64 = 64 << 20;
 /// The same of all extents of a home together.
 pub const PENDING_NODE_LEN_MAX: u64 = 4 * PENDING_LEN_MAX;
 
+/// The same of one user's programs: others find room.
+pub const PENDING_USER_LEN_MAX: u64 = PENDING_NODE_LEN_MAX / 4 * 3;
+
 /// Memory for a part of those beside its bytes and ranges. So their number has a bound, too.
 pub const PENDING_PART_LEN: u64 = 256;
 

@@ -21,11 +21,6 @@ const SILENT: Duration = Duration::from_millis(PENDING_SILENT_MS);
 pub(super) type HeardStores = BTreeMap<(u64, u16), Duration>;
 
 impl<E: Bytes, A: Copy> CopiedPart<E, A> {
-    /// Bytes of memory of stores that wait for their last part.
-    pub fn pending_len(&self) -> u64 {
-        self.pending.memory_len()
-    }
-
     /// A part comes to this home.
     pub(super) fn hear_stores(&mut self, now: Duration, write: &ExtentWrite) {
         if let Some(place) = write.part_of_stores() {
@@ -67,7 +62,10 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 let reason = "its earlier parts are here no more".to_owned();
                 Error::Broken { node, what: "a release of stores".to_owned(), reason, happened: Happened::No }
             }
-            PartRefusal::NoRoom => no_room(PENDING_LEN_MAX),
+            PartRefusal::NoRoom => {
+                let what = "bytes of stores to an extent that wait for the last part of their release".to_owned();
+                Error::LimitReached { what, limit: PENDING_LEN_MAX }
+            }
         }
     }
 
@@ -98,9 +96,4 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
             }
         }
     }
-}
-
-/// The refusal of stores for which there is no room.
-pub(in crate::copies) fn no_room(limit: u64) -> Error {
-    Error::LimitReached { what: "bytes of stores that wait for the last part of their release".to_owned(), limit }
 }
