@@ -29,7 +29,11 @@ pub fn releases_until_it_is_killed() {
     let region = pool.open("a").unwrap();
     let before = image(&pool, "at its begin");
     // The test reads the first line alone.
-    let say_once = |round: u64| if round == before + 1 { say_ready("") };
+    let say_once = |round: u64| {
+        if round == before + 1 {
+            say_ready("")
+        }
+    };
     let mut round = before;
     if consistency == "entry" {
         let mapping = region.map(Consistency::Entry).unwrap();

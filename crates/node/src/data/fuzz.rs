@@ -33,7 +33,9 @@ fn with_grant(mut request: SyncRequest, write: Grant) -> SyncRequest {
         SyncRequest::Wait { words, .. } => {
             words.iter_mut().filter(|word| word.grant == WRITES).for_each(|word| word.grant = write);
         }
-        SyncRequest::Heap { grant, .. } | SyncRequest::BlockLen { grant, .. } | SyncRequest::Compare { grant, .. }
+        SyncRequest::Heap { grant, .. }
+        | SyncRequest::BlockLen { grant, .. }
+        | SyncRequest::Compare { grant, .. }
         | SyncRequest::Store { grant, .. }
             if *grant == WRITES =>
         {

@@ -42,7 +42,7 @@ pub use done::{DoneBefore, DoneCalls, Once, UpdateCall};
 pub use holders::{HolderOutput, HolderSet, Holders, HoldersState};
 pub use home::{HomeLog, HomeOutput};
 pub use home_states::PeerState;
-pub use pending_stores::{PartRefusal, PendingStores, PartOfStores};
+pub use pending_stores::{PartOfStores, PartRefusal, PendingStores};
 #[cfg(test)]
 use writers::Writers;
 

@@ -112,8 +112,11 @@ impl<P> PendingStores<P> {
 
     /// The calls whose last part has not come.
     pub fn calls(&self) -> impl Iterator<Item = UpdateCall> + '_ {
-        let call = |(&(client, sequence), pending): (&(u64, u16), &PendingCall<P>)| {
-            UpdateCall { client, sequence, number: pending.number, is_repeat: false }
+        let call = |(&(client, sequence), pending): (&(u64, u16), &PendingCall<P>)| UpdateCall {
+            client,
+            sequence,
+            number: pending.number,
+            is_repeat: false,
         };
         self.calls.iter().map(call)
     }

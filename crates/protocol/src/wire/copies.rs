@@ -399,12 +399,21 @@ mod tests {
             ExtentWrite { call: store, once: Some(Once { call, at: 0 }), ..entry }
         };
         assert_eq!(part(entry(Op::Put, &[(0, 5), (4091, 5)], 10)).check(4096), Ok(()));
-        let bad = [entry(Op::Put, &[], 0), entry(Op::Put, &[(0, 8)], 7), entry(Op::Put, &[(4090, 8)], 8), entry(add(true), &[(0, 8)], 8)];
+        let bad = [
+            entry(Op::Put, &[], 0),
+            entry(Op::Put, &[(0, 8)], 7),
+            entry(Op::Put, &[(4090, 8)], 8),
+            entry(add(true), &[(0, 8)], 8),
+        ];
         assert!(bad.into_iter().all(|entry| part(entry).check(4096).is_err()));
         assert!(ExtentWrite { once: None, ..part(entry(Op::Put, &[(0, 8)], 8)) }.check(4096).is_err());
         assert_eq!(ExtentWrite::call(ExtentCall::ForgetStores(call)).check(4096), Ok(()));
         for entry in [entry(Op::Put, &[(0, 8)], 8), entry(Op::Put, &[], 8), entry(Op::Get, &[], 0)] {
-            for call in [ExtentCall::Heap(heap(vec![HeapWish::Free { offset: 0 }])), ExtentCall::Digests(digests), ExtentCall::ForgetStores(call)] {
+            for call in [
+                ExtentCall::Heap(heap(vec![HeapWish::Free { offset: 0 }])),
+                ExtentCall::Digests(digests),
+                ExtentCall::ForgetStores(call),
+            ] {
                 assert!(ExtentWrite { call: Some(call), ..entry.clone() }.check(4096).is_err());
             }
         }

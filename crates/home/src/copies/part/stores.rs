@@ -75,7 +75,8 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         if !self.copy.takes_range(term) {
             return Ok(Vec::new());
         }
-        let place = entry.part_of_stores().filter(|place| !place.is_last).ok_or(Malformed("a part of stores that does not wait"))?;
+        let place =
+            entry.part_of_stores().filter(|place| !place.is_last).ok_or(Malformed("a part of stores that does not wait"))?;
         match self.pending.take(&place, entry) {
             Ok(_) => Ok(Vec::new()),
             Err(_) => Err(Malformed("parts of stores that no home has")),

@@ -15,9 +15,7 @@ use hanare_memory::uffd::Refused;
 use hanare_protocol::Error;
 use hanare_protocol::copies::{Once, UpdateCall};
 use hanare_protocol::error::Happened;
-use hanare_protocol::limits::{
-    CALL_NUMBER_MAX, PENDING_LEN_MAX, PENDING_PART_LEN, STORE_PART_LEN_MAX, WRITE_RANGE_COUNT_MAX,
-};
+use hanare_protocol::limits::{CALL_NUMBER_MAX, PENDING_LEN_MAX, PENDING_PART_LEN, STORE_PART_LEN_MAX, WRITE_RANGE_COUNT_MAX};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::exchange::Query;
 use hanare_protocol::wire::stores::StorePart;
