@@ -55,6 +55,10 @@ pub(crate) struct Checks {
     owners: BTreeMap<Gid, u32>,
     pub tenants: TenantChecks,
     lives: BTreeMap<NodeId, Incarnation>,
+    /// Nodes that are drained, and since when.
+    draining: BTreeMap<NodeId, u64>,
+    /// Orders that coordinators have given.
+    orders: BTreeSet<u64>,
     ended: BTreeSet<(NodeId, Epoch)>,
     asked: BTreeMap<AskKey, CheckedRequest>,
     carried_out: BTreeSet<AskKey>,
@@ -102,6 +106,7 @@ impl Checks {
 
     /// A record of the batch.
     pub fn on_record(&mut self, record: &Record) -> Check {
+        self.note_drain(record);
         match record {
             Record::Node(node) => {
                 self.lives.insert(node.node, node.incarnation);
@@ -160,6 +165,18 @@ impl Checks {
                 self.tenants.on_removed(*number, self.now_ms)
             }
             _ => Ok(()),
+        }
+    }
+
+    /// A node is drained from here on, or not any more. The next life of a node is not.
+    fn note_drain(&mut self, record: &Record) {
+        match record {
+            Record::Drains { node, .. } => drop(self.draining.entry(*node).or_insert(self.now_ms)),
+            Record::DrainEnded { node } | Record::NodeForgotten { node } => drop(self.draining.remove(node)),
+            Record::Node(node) if self.lives.get(&node.node) != Some(&node.incarnation) => {
+                self.draining.remove(&node.node);
+            }
+            _ => {}
         }
     }
 
@@ -236,6 +253,16 @@ impl Checks {
         let asked = self.asked.get(&by).is_some_and(|asked| fits(asked, &self.tenants));
         check(asked, || format!("nobody asked for what {by:?} did"))?;
         check(self.carried_out.insert(by), || format!("{by:?} was carried out twice"))
+    }
+
+    /// True if a node is drained since before a coordinator decided something.
+    pub fn drains(&self, node: NodeId, decided_ms: u64) -> bool {
+        self.draining.get(&node).is_some_and(|since_ms| *since_ms < decided_ms)
+    }
+
+    /// True the first time that a coordinator gives this order.
+    pub fn is_new_order(&mut self, order: u64) -> bool {
+        self.orders.insert(order)
     }
 
     /// A node's epoch is announced as ended.

@@ -57,6 +57,12 @@ defects! {
     WriteDirectly,
     /// A node whose host runs short of memory says that it lends as much as ever.
     HideShortage,
+    /// A home tells of use by programs of other hosts that it did not see.
+    InventUse,
+    /// A home does not tell which hosts use its extents most.
+    HideUse,
+    /// The next coordinator forgets which nodes are drained.
+    ForgetDrains,
     /// The coordinator of a keeper that leads, or led, acts on outputs before a majority has their batch.
     AnswerUndecided,
     /// Answers without records leave without a round of questions.
@@ -130,6 +136,11 @@ impl Defect {
     pub fn is_of_tenants(self) -> bool {
         let is_one = (Defect::ForgetQuotas as usize..Defect::ApplyFirst as usize).contains(&(self as usize));
         is_one || self.is_of_releases()
+    }
+
+    /// True if only runs with regions that follow their users can show it.
+    pub fn is_of_followers(self) -> bool {
+        matches!(self, Defect::InventUse | Defect::HideUse | Defect::ForgetDrains)
     }
 
     /// True if neither locks nor jobs show it.

@@ -91,6 +91,7 @@ impl Cluster {
             self.count("records");
         }
         self.on_journaled(&batch);
+        self.note_homes(&batch);
         Ok(true)
     }
 

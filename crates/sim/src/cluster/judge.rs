@@ -9,6 +9,7 @@ impl Cluster {
     /// A coordinator says something that it decided then.
     pub(super) fn judge_message(&mut self, peer: Peer, message: &ToNode, decided_ms: u64) -> Check {
         self.judge_told(peer, message, decided_ms)?;
+        self.judge_order(peer, message, decided_ms)?;
         match message {
             ToNode::Welcome { node, epoch, .. } => self.checks.on_welcome(*node, *epoch),
             ToNode::Reply { request, result } => {

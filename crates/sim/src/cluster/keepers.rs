@@ -335,6 +335,7 @@ impl Cluster {
             self.count("records");
         }
         self.on_journaled(&batch.records);
+        self.note_homes(&batch.records);
         Ok(())
     }
 

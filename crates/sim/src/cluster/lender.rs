@@ -5,6 +5,7 @@ use crate::dice::Dice;
 use hanare_home::{Bytes, Memory as HomeMemory};
 use hanare_protocol::error::{Error, Result};
 use hanare_protocol::id::{Epoch, Gid, Grant, NodeId, Rights, Slot};
+use hanare_protocol::usage::{Usage, UsedElsewhere};
 use hanare_protocol::versions::Versions;
 use hanare_protocol::wire::control::{Memory, ReportedExtent};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,7 @@ pub(crate) struct Lender {
     pub epoch: Epoch,
     pub extents: BTreeMap<Slot, ReportedExtent>,
     bytes: BTreeMap<Slot, SimExtent>,
+    usage: BTreeMap<Slot, Usage>,
     /// Extents that are made ready for copies: commands on them are refused.
     closed: BTreeSet<Slot>,
     /// Bytes that it lends where its host has memory enough, and those that it lends now.
@@ -37,11 +39,12 @@ pub(crate) struct Lender {
 
 impl Lender {
     pub fn new(life: u64, lent: u64, versions: Versions) -> Lender {
-        let (extents, bytes, closed) = Default::default();
+        let (extents, bytes, usage, closed) = Default::default();
         Lender {
             epoch: Epoch(0),
             extents,
             bytes,
+            usage,
             closed,
             lent_max: lent,
             lent,
@@ -100,8 +103,22 @@ impl Lender {
 
     /// Frees extents. Returns false if it has not all of them.
     pub fn free(&mut self, slots: &[Slot]) -> bool {
-        slots.iter().for_each(|slot| drop(self.bytes.remove(slot)));
+        slots.iter().for_each(|slot| drop((self.bytes.remove(slot), self.usage.remove(slot))));
         slots.iter().all(|slot| self.extents.remove(slot).is_some())
+    }
+
+    /// A program of that node's host moves bytes of an extent.
+    pub fn moved(&mut self, slot: Slot, by: NodeId, len: u64) {
+        self.usage.entry(slot).or_default().moved(by, len);
+    }
+
+    /// Ends a round. Returns the extents that programs of another host use most.
+    pub fn end_round(&mut self, here: NodeId) -> Vec<UsedElsewhere> {
+        let round = |(slot, usage): (&Slot, &mut Usage)| {
+            let extent = self.extents.get(slot)?;
+            Some(UsedElsewhere { gid: extent.gid, slot: *slot, by: usage.round(here, extent.len, false)? })
+        };
+        self.usage.iter_mut().filter_map(round).collect()
     }
 
     /// Refuses commands on extents that are made ready for copies.

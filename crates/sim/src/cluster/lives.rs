@@ -37,6 +37,7 @@ impl Cluster {
         self.hosts[node].process = Some(process);
         self.begin_locks((node, life), is_home, was_home);
         self.begin_without_names((node, life))?;
+        self.begin_rounds((node, life));
         if is_home {
             self.start_home(life)?;
         }

@@ -79,6 +79,9 @@ impl Cluster {
         };
         let message = if self.has(Defect::AdmitDead) { self.renewed(peer, message) } else { message };
         let message = self.as_newer(message);
+        if let FromNode::UsedElsewhere(extents) = &message {
+            self.hear_use(extents);
+        }
         if self.homes.get(&at).is_some_and(|home| home.life == life) {
             self.judge_heard(at, &message)?;
         }

@@ -10,6 +10,7 @@ mod checks;
 mod data;
 mod defects;
 mod faults;
+mod followers;
 mod home;
 mod jobs;
 mod journal;
@@ -40,6 +41,7 @@ use crate::harness::{Course, World, on_course};
 use crate::network::Connections;
 use crate::wires::Wires;
 use defects::Defect;
+use followers::{FollowEvent, Followers};
 use hanare_protocol::coordinator::{self, Coordinator, Peer};
 use hanare_protocol::copies::HolderSet;
 use hanare_protocol::group::{PartyReply, RankAt};
@@ -185,6 +187,7 @@ pub(crate) enum Event {
     Lock(LockEvent),
     Keeper(KeeperEvent),
     Shortage(ShortageEvent),
+    Follow(FollowEvent),
     Release(ReleaseEvent),
     Tenant(TenantEvent),
 }
@@ -243,6 +246,8 @@ pub(crate) struct Cluster {
     is_of_locks: bool,
     /// Dice of hosts that run short of memory, in runs with some.
     shortages: Option<Dice>,
+    /// Users of regions that follow them, in runs with some.
+    followers: Option<Followers>,
     /// Releases of hosts, in runs with two.
     releases: Option<Releases>,
     /// Tenants, in runs with some.
@@ -289,11 +294,14 @@ impl World for Cluster {
             locks: LockPrograms::default(),
             is_of_locks: false,
             shortages: None,
+            followers: None,
             releases: None,
             tenants: None,
             making: BTreeSet::new(),
         };
-        cluster.shortages = shortages::dice(cluster.plan, terms, cluster.defect);
+        cluster.followers = followers::followers(cluster.plan, terms, cluster.hosts.len(), cluster.defect);
+        cluster.begin_followers();
+        cluster.shortages = shortages::dice(cluster.plan, terms, cluster.defect).filter(|_| cluster.followers.is_none());
         if cluster.shortages.is_some() {
             cluster.at(3_000, Event::Shortage(ShortageEvent::Next));
         }
@@ -361,6 +369,7 @@ impl World for Cluster {
             Event::Lock(event) => self.on_lock_event(event),
             Event::Keeper(event) => self.on_keeper_event(event),
             Event::Shortage(event) => self.on_shortage(event),
+            Event::Follow(event) => self.on_follow(event),
             Event::Release(event) => self.on_release(event),
             Event::Tenant(event) => self.on_tenant_event(event),
         }
@@ -424,6 +433,7 @@ impl Cluster {
             Event::Commit { .. } => Some(self.home_at),
             Event::Arrive { life, .. } => self.homes.iter().find(|(_, home)| home.life == *life).map(|(at, _)| *at),
             Event::Keeper(event) => event.host(),
+            Event::Follow(event) => event.host(),
             Event::ToNode { peer, .. } | Event::ClosedAtNode { peer } => {
                 self.connections.open.get(peer).map(|connection| connection.node)
             }

@@ -11,9 +11,10 @@ use hanare_protocol::attributes::Attributes;
 use hanare_protocol::coordinator::{AskKey, RegionRecord};
 use hanare_protocol::copies::{Comparison, DigestCall, HoldersState, Once, UpdateCall};
 use hanare_protocol::element::{Element, Operator};
-use hanare_protocol::id::{ClientId, Gid, Grant, Rights, Slot, User};
+use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot, User};
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::placement::Placement;
+use hanare_protocol::usage::{FOLLOWS, USERS};
 use hanare_protocol::wire::command::{Op, Update};
 use hanare_protocol::wire::control::{Answer, Changes, Existing, RegionView, Request, decode};
 use hanare_protocol::wire::copies::{ExtentCall, ExtentWrite};
@@ -21,12 +22,12 @@ use hanare_protocol::{Error, Result};
 use std::collections::BTreeSet;
 
 /// Regions of the programs, of one extent each; and their programs.
-const REGION_COUNT: usize = 4;
+pub(super) const REGION_COUNT: usize = 4;
 const PROGRAM_COUNT: usize = REGION_COUNT * 3;
 /// WordPrograms of a region.
 const WORD_COUNT: usize = 8;
 /// Bytes of a region: three ranges when a copy is made, the last one short.
-const REGION_LEN: u64 = 2 * STAGE_LEN as u64 + 4096;
+pub(super) const REGION_LEN: u64 = 2 * STAGE_LEN as u64 + 4096;
 /// Bytes from a word to the next: words lie in all ranges but the last.
 const WORD_STEP: u64 = 2 * STAGE_LEN as u64 / WORD_COUNT as u64;
 /// Longest time until a program asks again, at the home of that moment.
@@ -76,6 +77,8 @@ pub(crate) struct WordAsk {
     at: ProcessLife,
     slot: Slot,
     grant: Grant,
+    /// The node of its program's host, where regions follow their users.
+    by: Option<NodeId>,
 }
 
 impl WordAsk {
@@ -157,8 +160,8 @@ impl Cluster {
         let named = view.nodes.iter().find(|node| node.node == home.node).map(|node| node.address.clone());
         let host = (0..self.hosts.len()).find(|host| Some(address(*host)) == named);
         if let Some(at) = host.and_then(|host| Some((host, self.hosts[host].process.as_ref()?.life))) {
-            let after = self.delay_ms();
-            self.at(after, Event::Asked(WordAsk { program, number, at, slot, grant }));
+            let (after, by) = (self.delay_ms(), self.user_of(region));
+            self.at(after, Event::Asked(WordAsk { program, number, at, slot, grant, by }));
         }
         Ok(())
     }
@@ -170,20 +173,21 @@ impl Cluster {
         if nodes.is_empty() {
             return Ok(());
         }
-        let (node, region) = (self.dice.pick(&nodes), region_of(program));
+        let (node, region, follows) = (self.dice.pick(&nodes), region_of(program), self.followers.is_some());
         let what = Request::Create {
             name: region_name(region),
             len: REGION_LEN,
             placement: Placement::Local,
             copies: if begins_alone(region) { 1 } else { copies_of(region) },
             mode: 0o600,
-            attributes: Attributes::default(),
+            attributes: if follows { Attributes::from_iter([(FOLLOWS, USERS)]) } else { Attributes::default() },
             existing: Existing::Attach,
         };
         let by = (UID + region as u32, ClientId(1 << 48 | program as u64));
         self.ask_region(node, by, what, Opener::Words(program))?;
         let is_alone = self.words.programs[program].view.as_ref().is_some_and(|view| view.copies == 1);
-        if !is_alone || !self.dice.chance(1_000) {
+        // A region that follows its users moves without copies, too.
+        if !is_alone || follows || !self.dice.chance(1_000) {
             return Ok(());
         }
         let changes = Changes { copies: Some(copies_of(region)), ..Changes::default() };
@@ -216,12 +220,15 @@ impl Cluster {
 
     /// A request comes to a node.
     pub(super) fn on_asked(&mut self, ask: WordAsk) -> Check {
-        let WordAsk { program, number, at, slot, grant } = ask;
+        let WordAsk { program, number, at, slot, grant, by } = ask;
         let now_ms = self.now_ms;
         let ignores_lease = self.has(Defect::ForgetLease);
         let Some(process) = self.process(at) else { return Ok(()) };
         process.lender.has_lease = ignores_lease || process.member.homes_until_ms() > now_ms;
         let opened = process.lender.open(slot, grant, Rights::Write);
+        if let Ok(extent) = &opened {
+            self.on_used((at, Bytes::gid(extent), slot), by);
+        }
         let this = &self.words.programs[program];
         let Some(request) = this.request.filter(|_| this.number == number) else { return Ok(()) };
         let Ok(extent) = opened else {

@@ -21,7 +21,7 @@ const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 /// Time after its bound that a reply may come: a tick.
 const SLACK_MS: u64 = 1;
 
-fn request(dice: &mut Dice, nodes: u64, copies: &[u8], drains: bool) -> Request {
+fn request(dice: &mut Dice, nodes: u64, copies: &[u8], (drains, rebalances): (bool, bool)) -> Request {
     let name = dice.pick(&NAMES).to_owned();
     let len = match dice.below(10) {
         0 => dice.between(0, 2 * LENT),
@@ -51,7 +51,7 @@ fn request(dice: &mut Dice, nodes: u64, copies: &[u8], drains: bool) -> Request 
         69..=79 => Request::Resize { name, len },
         80..=82 => Request::Alter { name, changes: Changes { copies: Some(dice.pick(copies)), ..Changes::default() } },
         83 if drains => Request::Drain { node: NodeId(dice.below(nodes) as u32), wish: DrainWish::Begin { to: BTreeSet::new() } },
-        84 if drains => Request::Rebalance(RebalanceWish::Begin { with_local: true }),
+        84 if rebalances => Request::Rebalance(RebalanceWish::Begin { with_local: true }),
         85..=86 => Request::Drain { node: NodeId(dice.below(nodes) as u32), wish: DrainWish::Stop },
         _ => Request::Remove { name },
     }
@@ -68,9 +68,10 @@ impl Cluster {
         self.at(after, Event::Work { node, life, client });
         self.access(node, client)?;
         let copies: &[u8] = if self.terms == Terms::Harsh { &[1] } else { &[1, 1, 2, 3] };
-        let nodes = self.hosts.len() as u64;
+        let (nodes, drains) = (self.hosts.len() as u64, self.terms != Terms::Harsh);
+        let moves = (drains, drains && self.followers.is_none());
         let what = match self.is_rough {
-            true => request(&mut self.course.dice, nodes, copies, self.terms != Terms::Harsh),
+            true => request(&mut self.course.dice, nodes, copies, moves),
             // At rest nodes have what their regions ask for.
             false => Request::Drain { node: NodeId(node as u32), wish: DrainWish::Stop },
         };

@@ -90,6 +90,7 @@ pub(super) fn as_forgotten(defect: Option<Defect>, records: &[Record]) -> Vec<Re
     let removed =
         |number: &u32| records.iter().any(|record| matches!(record, Record::TenantRemoved { number: it, .. } if it == number));
     let (gives_again, forgets) = (defect == Some(Defect::GiveNumbersAgain), defect == Some(Defect::ForgetQuotas));
+    let forgets_drains = defect == Some(Defect::ForgetDrains);
     let as_read = |record: &Record| match record {
         Record::Tenant { tenant, .. } if gives_again && removed(&tenant.number) => None,
         Record::TenantRemoved { .. } if gives_again => None,
@@ -98,6 +99,7 @@ pub(super) fn as_forgotten(defect: Option<Defect>, records: &[Record]) -> Vec<Re
             tenant.quota = None;
             Some(Record::Tenant { tenant, by: *by })
         }
+        Record::Drains { .. } if forgets_drains => None,
         _ => Some(record.clone()),
     };
     records.iter().filter_map(as_read).collect()
