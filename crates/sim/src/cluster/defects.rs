@@ -19,6 +19,8 @@ defects! {
     ReuseIncarnation,
     /// The coordinator counts members of the last release for members of today's.
     LeaveOutOlder,
+    /// The coordinator takes nodes that are away for nodes of today's release.
+    LookAtMembers,
     /// The coordinator admits a node of the last release to a pool whose journal tells of something younger.
     AdmitOlder,
     /// A node tells the coordinator what only its own release knows.
@@ -128,7 +130,12 @@ impl Defect {
     pub fn is_of_releases(self) -> bool {
         matches!(
             self,
-            Defect::LeaveOutOlder | Defect::AdmitOlder | Defect::SpeakNewest | Defect::ForgetKeepers | Defect::AnyKeeperReads
+            Defect::LeaveOutOlder
+                | Defect::LookAtMembers
+                | Defect::AdmitOlder
+                | Defect::SpeakNewest
+                | Defect::ForgetKeepers
+                | Defect::AnyKeeperReads
         )
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | programs of one host send most requests to a region, and later those of another host | all that holds of words |
 //! | homes count by the rule of the product, and tell the coordinator in rounds | they tell of what they saw, and of all that is plain |
-//! | nodes are drained, and holders are lost | copies come to be for that, or because a home told of use by their node's host |
+//! | nodes are drained, and holders are lost | copies come to be for that, or because a home told of use by a holder's host |
 //!
 //! A request counts as a quarter of its region. Followers have dice of their own, as shortages have.
 
@@ -141,6 +141,13 @@ impl Cluster {
         }
     }
 
+    /// A node frees extents, and counts from zero what comes into their slots.
+    pub(super) fn forget_uses(&mut self, at: ProcessLife, slots: &[Slot]) {
+        if let Some(followers) = &mut self.followers {
+            followers.seen.retain(|seen| seen.place.0 != at || !slots.contains(&seen.place.2));
+        }
+    }
+
     /// A home tells the coordinator of extents that other hosts use most.
     fn end_round(&mut self, at: ProcessLife) -> Check {
         let (now_ms, invents, hides) = (self.now_ms, self.has(Defect::InventUse), self.has(Defect::HideUse));
@@ -210,8 +217,8 @@ impl Cluster {
         else {
             return Ok(());
         };
-        let is_heard = followers.heard.get(&(*gid, node)).is_some_and(|heard_ms| now_ms <= heard_ms + HEARD_MS);
         let holders = holders_of(region);
+        let is_heard = followers.hears_of(*gid, now_ms).any(|by| by == node || holders.contains(&by));
         let is_needed = holders.len() < usize::from(region.copies) || holders.iter().any(|holder| self.checks.drains(*holder, now_ms + 1));
         check(is_heard || is_needed, || format!("{node} gets a copy without a cause: {region:?}"))?;
         self.count(if is_needed { "copies that were missing" } else { "copies at users" });
@@ -224,8 +231,8 @@ impl Cluster {
         for record in records {
             let (Record::Held { extent, home, .. }, Some(followers)) = (record, self.followers.as_mut()) else { continue };
             let before = followers.homes.insert(extent.gid, home.node);
-            let heard_ms = followers.heard.get(&(extent.gid, home.node));
-            if before != Some(home.node) && heard_ms.is_some_and(|heard_ms| now_ms <= heard_ms + HEARD_MS) {
+            let is_heard = followers.hears_of(extent.gid, now_ms).any(|by| by == home.node);
+            if before != Some(home.node) && is_heard {
                 self.count("homes that went to their users");
             }
         }
@@ -237,7 +244,7 @@ fn holders_of(region: &RegionRecord) -> Vec<NodeId> {
     region.layout.extents().chain(copies).map(|extent| extent.node).collect()
 }
 
-/// True if programs of that node's host had most of the requests, counted from some moment on, and as many bytes as the region.
+/// True if programs of that node's host moved as many bytes as the region has. From some moment on they sent most requests.
 fn is_most(seen: &[&Use], by: NodeId) -> bool {
     let its = |seen: &[&Use]| seen.iter().filter(|seen| seen.by == by).count();
     let is_most_of = |from: usize| its(&seen[from..]) * 10 >= (seen.len() - from) * 6;
@@ -245,7 +252,13 @@ fn is_most(seen: &[&Use], by: NodeId) -> bool {
 }
 
 impl Followers {
-    /// The node whose host's programs sent nearly all requests to an extent, and many of late, where it is another one.
+    /// The nodes whose hosts' programs use a region most, as homes told of late.
+    fn hears_of(&self, gid: Gid, now_ms: u64) -> impl Iterator<Item = NodeId> {
+        let of_late = self.heard.range((gid, NodeId(0))..=(gid, NodeId(u32::MAX)));
+        of_late.filter(move |(_, heard_ms)| now_ms <= **heard_ms + HEARD_MS).map(|((_, by), _)| *by)
+    }
+
+    /// The other node whose host's programs sent nearly all requests to an extent, and many of late.
     fn plain_user(&self, place: LifeOfExtent, me: NodeId, now_ms: u64) -> Option<NodeId> {
         let seen: Vec<&Use> = self.seen.iter().filter(|seen| seen.place == place).collect();
         let last = seen.last().map(|last| last.by).filter(|last| *last != me)?;

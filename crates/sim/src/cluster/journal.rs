@@ -90,7 +90,7 @@ impl Cluster {
             self.checks.on_record(record)?;
             self.count("records");
         }
-        self.on_journaled(&batch);
+        self.on_journaled(&batch)?;
         self.note_homes(&batch);
         Ok(true)
     }

@@ -334,7 +334,7 @@ impl Cluster {
             self.checks.on_record(record)?;
             self.count("records");
         }
-        self.on_journaled(&batch.records);
+        self.on_journaled(&batch.records)?;
         self.note_homes(&batch.records);
         Ok(())
     }

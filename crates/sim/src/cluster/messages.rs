@@ -118,6 +118,7 @@ impl Cluster {
 
     pub(super) fn on_closed_at_home(&mut self, peer: Peer) -> Check {
         let Some((at, life)) = self.connections.open.get(&peer).map(|connection| connection.home) else { return Ok(()) };
+        self.forget_release(peer);
         self.connections.close(peer, false);
         match self.homes.get_mut(&at).filter(|home| home.life == life) {
             Some(home) => home.coordinator.disconnected(self.course.now_ms, peer, "connection reset"),

@@ -126,6 +126,7 @@ impl Cluster {
                     }
                     let freed = process.lender.free(&slots);
                     check(freed, || format!("{} frees {slots:?}, of which it has not all", name(node)))?;
+                    self.forget_uses((node, life), &slots);
                     self.tell((node, life), Input::Freed)?;
                 }
                 member::Output::NewEpoch { node: id, epoch, .. } => {

@@ -5,6 +5,7 @@
 //! | all nodes begin with the last release; each ends or is killed, and its next life has the one of today | all that holds in other runs |
 //! | tenants, which are younger, are asked for at any time | refused until all members and keepers know them; no node hears what it does not know |
 //! | nodes that go back when the journal tells of tenants | no coordinator takes them for members; keepers take no part, and read nothing that they cannot |
+//! | nodes of the last release that are away, with bytes | nothing younger is in the journal before they are back |
 //! | coordinators and keepers that begin with a journal that they cannot read | they end, as their process does |
 //!
 //! An operator who sees that a process takes no part brings it up to date. So at the end a process of the last release is a member, or gone.
@@ -18,7 +19,7 @@ use crate::dice::Dice;
 use hanare_protocol::Error;
 use hanare_protocol::coordinator::{Peer, Record};
 use hanare_protocol::versions::{NEWEST, OLDEST, Versions};
-use hanare_protocol::wire::control::{FromNode, ToNode};
+use hanare_protocol::wire::control::{FromNode, Memory, ToNode};
 use std::collections::BTreeSet;
 
 /// The version that the last release speaks.
@@ -255,13 +256,34 @@ impl Cluster {
         (0..self.hosts.len()).any(|node| self.speaks(node) <= LAST)
     }
 
-    /// Records count from here on.
-    pub(super) fn on_journaled(&mut self, records: &[Record]) {
+    /// Records count from here on. The first of them that is younger than the last release shuts out nobody with bytes.
+    pub(super) fn on_journaled(&mut self, records: &[Record]) -> Check {
         let (now_ms, runs_older) = (self.now_ms, self.runs_older());
-        let Some(releases) = self.releases.as_mut().filter(|_| needed_by(records) > LAST) else { return };
-        if releases.younger_ms.is_none() {
-            releases.younger_ms = Some(now_ms);
-            self.count(if runs_older { "older processes shut out" } else { "journals that tell of something younger" });
+        let Some(releases) = self.releases.as_mut().filter(|_| needed_by(records) > LAST) else { return Ok(()) };
+        if releases.younger_ms.is_some() {
+            return Ok(());
+        }
+        releases.younger_ms = Some(now_ms);
+        self.count(if runs_older { "older processes shut out" } else { "journals that tell of something younger" });
+        let shut_out = (0..self.hosts.len()).find(|node| self.speaks(*node) <= LAST && self.has_bytes(*node));
+        check(shut_out.is_none(), || format!("{} is shut out with bytes: {records:?}", name(shut_out.unwrap_or_default())))
+    }
+
+    /// True if regions have bytes at a host's process.
+    fn has_bytes(&self, node: usize) -> bool {
+        let Some(process) = &self.hosts[node].process else { return false };
+        process.member.identity().is_some_and(|(id, _)| !self.checks.extents_on(id, process.incarnation).is_empty())
+    }
+
+    /// A connection to the coordinator ends. By a defect the coordinator looks at members alone: nodes that are away seem to be of today.
+    pub(super) fn forget_release(&mut self, peer: Peer) {
+        let Some(connection) = self.connections.open.get(&peer).copied().filter(|_| self.has(Defect::LookAtMembers)) else { return };
+        let now_ms = self.now_ms;
+        let process = self.hosts[connection.node].process.as_ref().filter(|process| process.life == connection.node_life);
+        let Some((process, (_, epoch))) = process.and_then(|process| Some((process, process.member.identity()?))) else { return };
+        let memory = Memory { versions: Versions::BUILD, ..process.lender.memory() };
+        if let Some(home) = self.homes.get_mut(&connection.home.0).filter(|home| home.life == connection.home.1) {
+            home.coordinator.handle(now_ms, peer, FromNode::Renew { epoch, memory });
         }
     }
 

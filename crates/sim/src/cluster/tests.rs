@@ -141,6 +141,12 @@ fn hosts_that_run_short_of_memory_give_it_back_and_lose_nothing() {
 }
 
 #[test]
+fn regions_that_follow_their_users_go_there_and_lose_nothing() {
+    let whats = ["copies at users", "copies that were missing", "homes that went to their users", "messages about use"];
+    meets::<Cluster>(Plan { seed: 442, nodes: 5, minutes: 2.0 }, 5, &whats);
+}
+
+#[test]
 fn a_long_run_with_locks_holds_every_check_and_meets_every_fault() {
     meets::<Cluster>(Plan { seed: 7, nodes: 4, minutes: 20.0 }, 0, &LOCK_EVENTS);
 }
@@ -171,6 +177,7 @@ fn first_seed(defect: Defect) -> u64 {
         Defect::ForgetLease => 54,
         Defect::AdmitEarly => 67,
         Defect::AdmitDead => 140,
+        Defect::LookAtMembers => 222,
         Defect::GiveUpUnheard => 290,
         _ => 0,
     }
