@@ -106,3 +106,61 @@ impl OpenStores {
 fn key(at: &StoresAt) -> Key {
     (at.gid, at.slot, at.call.client, at.call.sequence)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(client: u64, number: u64) -> StoresAt {
+        StoresAt { gid: Gid(1), slot: Slot(0), call: UpdateCall { client, sequence: 0, number, is_repeat: false } }
+    }
+
+    const LEN: u64 = 1 << 20;
+
+    /// Sends parts on links of a user until one is refused. Returns how many bytes wait.
+    fn fill(stores: &mut OpenStores, user: u32) -> u64 {
+        for part in 0.. {
+            let link = u64::from(user) << 32 | part % 7;
+            if stores.begin((link, user), at(link, 1), (LEN, false)).is_err() {
+                break;
+            }
+            stores.end(link, &at(link, 1), false);
+        }
+        stores.users.get(&user).copied().unwrap_or(0)
+    }
+
+    #[test]
+    fn a_user_leaves_room_for_others_and_all_have_a_bound() {
+        let mut stores = OpenStores::default();
+        let one = fill(&mut stores, 7);
+        assert!(one <= PENDING_USER_LEN_MAX && one > PENDING_USER_LEN_MAX / 2, "{one}");
+        let other = fill(&mut stores, 8);
+        assert!(one + other <= PENDING_NODE_LEN_MAX && other > PENDING_NODE_LEN_MAX / 8, "{other}");
+        let links: Vec<u64> = stores.links.keys().copied().collect();
+        let open: usize = links.into_iter().map(|link| stores.forget(link).len()).sum();
+        assert!(open >= 12 && stores.users.is_empty() && stores.links.is_empty(), "{open}: {stores:?}");
+        assert_eq!(fill(&mut stores, 8), one);
+    }
+
+    #[test]
+    fn calls_that_are_over_and_begun_again_leave_nothing() {
+        let mut stores = OpenStores::default();
+        for (number, is_last) in [(1, false), (1, false), (2, false), (2, true)] {
+            stores.begin((5, 7), at(3, number), (LEN, is_last)).unwrap();
+            stores.end(5, &at(3, number), is_last);
+        }
+        assert!(stores.users.is_empty() && stores.links.is_empty(), "{stores:?}");
+        stores.begin((5, 7), at(3, 3), (LEN, false)).unwrap();
+        stores.end(5, &at(3, 3), true);
+        assert!(stores.users.is_empty() && stores.forget(5).is_empty(), "a refusal ends it: {stores:?}");
+    }
+
+    #[test]
+    fn parts_under_way_on_one_link_have_a_bound() {
+        let mut stores = OpenStores::default();
+        let sent = (0..100).take_while(|_| stores.begin((5, 7), at(3, 1), (1, false)).is_ok()).count();
+        assert_eq!(sent, STORE_PARTS_AT_ONCE);
+        stores.end(5, &at(3, 1), false);
+        assert!(stores.begin((5, 7), at(3, 1), (1, true)).is_ok());
+    }
+}

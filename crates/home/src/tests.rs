@@ -1,6 +1,7 @@
 //! The object as its driver sees it.
 
 mod ports;
+mod stores;
 
 use super::*;
 use hanare_protocol::Error;

@@ -277,7 +277,9 @@ impl Cluster {
 
     /// A connection to the coordinator ends. By a defect the coordinator looks at members alone: nodes that are away seem to be of today.
     pub(super) fn forget_release(&mut self, peer: Peer) {
-        let Some(connection) = self.connections.open.get(&peer).copied().filter(|_| self.has(Defect::LookAtMembers)) else { return };
+        let Some(connection) = self.connections.open.get(&peer).copied().filter(|_| self.has(Defect::LookAtMembers)) else {
+            return;
+        };
         let now_ms = self.now_ms;
         let process = self.hosts[connection.node].process.as_ref().filter(|process| process.life == connection.node_life);
         let Some((process, (_, epoch))) = process.and_then(|process| Some((process, process.member.identity()?))) else { return };
