@@ -20,8 +20,8 @@ const FOUND_MS: u64 = 3_000;
 impl Keepers {
     /// The log of the keepers begins with the journal of a coordinator that was alone, if that is wanted. Once it has begun, nothing is done here.
     ///
-    /// **Errors**: [`Error::BadSetting`] for a node that is none of the named keepers, where there is no such journal, and where there is one
-    /// that nobody wants: an empty pool would not know the regions whose bytes nodes have kept. Those of [`Journal::open`].
+    /// **Errors**: [`Error::BadSetting`] for a node that is none of the named keepers, and where there is no such journal. The same where there
+    /// is one that nobody wants: an empty pool would not know the regions whose bytes nodes have kept. Those of [`Journal::open`].
     pub fn bring(&mut self, FormerJournal { path, is_wanted }: &FormerJournal) -> Result<()> {
         let refuse = |reason: &str| {
             let (key, value) = ("--from-journal".to_owned(), path.display().to_string());
