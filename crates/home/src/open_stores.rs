@@ -120,7 +120,7 @@ mod tests {
     /// Sends parts on links of a user until one is refused. Returns how many bytes wait.
     fn fill(stores: &mut OpenStores, user: u32) -> u64 {
         for part in 0.. {
-            let link = u64::from(user) << 32 | part % 7;
+            let link = (u64::from(user) << 32) | (part % 7);
             if stores.begin((link, user), at(link, 1), (LEN, false)).is_err() {
                 break;
             }

@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn many_short_ranges_take_few_bytes() {
-        let ranges: Vec<(u64, u64)> = (0..WRITE_RANGE_COUNT_MAX as u64).map(|k| (1 << 40 | k * 8, 6)).collect();
+        let ranges: Vec<(u64, u64)> = (0..WRITE_RANGE_COUNT_MAX as u64).map(|k| ((1 << 40) | (k * 8), 6)).collect();
         let bytes = encode(&part(ranges, vec![1; STORE_PART_LEN_MAX]));
         assert!(bytes.len() < STORE_PART_LEN_MAX + 2 * WRITE_RANGE_COUNT_MAX + 64, "{} bytes", bytes.len());
         assert!((bytes.len() as u64) < SYNC_LEN_MAX);
