@@ -176,7 +176,9 @@ fn a_pool_is_brought_up_to_date_node_by_node_while_programs_use_it() {
     // Once it is used, a node that does not know it is refused.
     let socket = &keepers.nodes[0].socket;
     run(Build::Today.command(&["tenant", "create", "team"]).env("HANARE_NODE", socket)).done();
-    let words = ["node", "--memory", "1M", "--listen", "127.0.0.1:0", "--name", "late", "--join", keepers.nodes[0].address()];
+    // The last release waits for ever at a keeper that does not lead.
+    let leader = keepers.nodes[keepers.leader()].address();
+    let words = ["node", "--memory", "1M", "--listen", "127.0.0.1:0", "--name", "late", "--join", leader];
     let mut late = Build::Last.command(&words);
     late.env("HANARE_KEY", pool::key()).env("HANARE_NODE", format!("{socket}-late"));
     run(&mut late).refused(&["this node", &format!("speaks wire version {OLDEST}")]);
