@@ -7,7 +7,8 @@
 use crate::Options;
 use crate::compare::{Part, baseline, compare, with_parts};
 use crate::nodes::Nodes;
-use crate::peers::program::{self, Compiled};
+use crate::peers::program::Compiled;
+use crate::peers::relay;
 use crate::report::{Report, Row};
 use crate::turns::{Contestant, Figures, Outcome, median, take_turns};
 use crate::usage::Watch;
@@ -130,12 +131,8 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     let nodes = Nodes::start(options, most, MEMORY)?;
     let count = if options.quick { PAGE_COUNT_QUICK } else { PAGE_COUNT };
     let compiled = Compiled::new(options)?;
-    let relay = compiled.build("cc", "relay", &[]).map(|relay| {
-        let ways = CASES.iter().map(|case| format!("{}={}", case.key, case.way));
-        let words: Vec<String> = std::iter::once(count.to_string()).chain(ways).collect();
-        move || program::figures(&program::run(&relay, &words, &[])?)
-    });
-    let contestants = vec![Contestant::ours("hanare", || ours(&nodes, count)), Contestant::peer("bare sockets", relay)];
+    let bare = relay::contestant(&compiled, count, CASES.iter().map(|case| (case.key, case.way)));
+    let contestants = vec![Contestant::ours("hanare", || ours(&nodes, count)), bare];
     let outcomes = take_turns(options.rounds(), contestants, progress)?;
     let mut report = Report::new(NAME);
     for case in CASES {
@@ -150,16 +147,8 @@ fn rows(case: &Case, ours: &Outcome, relay: &Outcome) -> Result<Vec<Row>> {
     let title = format!("4 B, {nodes} nodes, tcp: {what}");
     let bare = baseline(ours, &format!("{hops} bare messages, one after another"));
     let first = compare(title.clone(), ours, key, &bare, &format!("hops_{hops}"), Some(1.0 / TIMES_MAX))?;
-    let relay = Outcome { name: format!("{}, the same way through {} processes", relay.name, case.processes()), ..relay.clone() };
-    let through = compare(title, ours, key, &relay, key, None)?;
+    let through = compare(title, ours, key, &relay::through(relay, case.way), key, None)?;
     with_parts(vec![first, through], ours, &format!("{key}_"), &PARTS)
-}
-
-impl Case {
-    /// The program, and the nodes by which its messages go.
-    fn processes(&self) -> usize {
-        1 + ('0'..='9').filter(|node| self.way.contains(*node)).count()
-    }
 }
 
 fn ours(nodes: &Nodes, count: u64) -> Result<Figures> {
@@ -251,6 +240,5 @@ mod tests {
             let own = if last == Some(0) { 2 } else { u32::from(stops.len() > 1) };
             assert_eq!(legs - own, case.hops, "{}", case.key);
         }
-        assert_eq!(["0", "010", "021", "0+123"].map(|way| Case { way, ..CASES[0] }.processes()), [2, 3, 4, 5]);
     }
 }

@@ -6,13 +6,13 @@
 use crate::Options;
 use crate::compare::{baseline, beside, bytes, compare, time_row};
 use crate::nodes::Nodes;
-use crate::peers::program::{self, Compiled};
+use crate::peers::program::Compiled;
+use crate::peers::relay;
 use crate::report::{Report, Row};
 use crate::table;
 use crate::turns::{Contestant, Figures, Outcome, median, take_turns, time_step};
 use anyhow::{Result, ensure};
 use hanare::{Consistency, CreateOptions, Placement, Pool, Region, SharedMapping, Strided};
-use std::collections::BTreeSet;
 use std::time::Instant;
 
 /// The bench's name.
@@ -27,7 +27,7 @@ const GOAL: f64 = 1.0 / 2.2;
 const WAYS: [(u8, &str); 3] = [(1, "0"), (2, "010"), (3, "0+12")];
 
 /// Bare messages of a turn, in full and in quick runs.
-const MESSAGE_COUNTS: [usize; 2] = [2000, 50];
+const MESSAGE_COUNTS: [u64; 2] = [2000, 50];
 
 /// Pages that are stored to before a flush.
 const PAGES: [u64; 2] = [16, 1024];
@@ -52,17 +52,11 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     let [one, two, three] = regions;
     let regions = [one?, two?, three?];
     let compiled = Compiled::new(options)?;
-    let relay = compiled.build("cc", "relay", &[]).map(|relay| {
-        let ways = WAYS.iter().map(|(copies, way)| format!("{copies}={way}"));
-        let count = MESSAGE_COUNTS[usize::from(options.quick)].to_string();
-        let words: Vec<String> = std::iter::once(count).chain(ways).collect();
-        move || program::figures(&program::run(&relay, &words, &[])?)
-    });
+    let bare = relay::contestant(&compiled, MESSAGE_COUNTS[usize::from(options.quick)], WAYS.into_iter());
     let mapped = region(&pool, 2, MAPPED_LEN)?;
     let mapping = mapped.map(Consistency::Explicit)?;
     let all = || Ok(turn(options, &regions)?.into_iter().chain(flushes(options, &mapped, &mapping)?).collect());
-    let contestants = vec![Contestant::ours("hanare", all), Contestant::peer("bare sockets", relay)];
-    let outcomes = take_turns(options.rounds(), contestants, progress)?;
+    let outcomes = take_turns(options.rounds(), vec![Contestant::ours("hanare", all), bare], progress)?;
     let (ours, mut report) = (&outcomes[0], Report::new(NAME));
     report.rows.extend(beside_bare(ours, &outcomes[1])?);
     let one = baseline(ours, "one copy");
@@ -87,8 +81,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
 fn beside_bare(ours: &Outcome, relay: &Outcome) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (copies, way) in WAYS {
-        let processes = 1 + way.chars().filter(char::is_ascii_digit).collect::<BTreeSet<_>>().len();
-        let peer = Outcome { name: format!("{}, the same way through {processes} processes", relay.name), ..relay.clone() };
+        let peer = relay::through(relay, way);
         let case = format!("put 8 B, other node, {copies} {}, tcp", if copies == 1 { "copy" } else { "copies" });
         rows.push(compare(case, ours, &key("put", 8, copies), &peer, &copies.to_string(), None)?);
     }

@@ -5,9 +5,9 @@ use crate::compare::{bytes, compare_rates};
 use crate::nodes::Nodes;
 use crate::report::Report;
 use crate::table;
-use crate::turns::{Contestant, Figures, take_turns};
+use crate::turns::{Contestant, Figures, Outcome, take_turns};
 use anyhow::{Context, Result, ensure};
-use hanare::{CreateOptions, DrainWish, NodeId, Placement, Pool, Region};
+use hanare::{DrainWish, NodeId, Placement, Pool, Region};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -22,7 +22,7 @@ const GOAL: f64 = 0.6;
 /// Bytes that move in a turn, in full and in quick runs.
 const LENS: [u64; 2] = [256 << 20, 16 << 20];
 
-/// Bytes of a put, a get, and a send of the bare socket.
+/// Bytes of a get, and of a send of the bare socket.
 const PIECE_LEN: usize = 256 << 10;
 
 /// Time between two looks at a drain, and the time after which it has failed.
@@ -37,9 +37,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     let pool = nodes.attach(0)?;
     let far = table::far(&pool)?;
     ensure!(far.len() > 1, "the pool has fewer than three nodes");
-    let create = CreateOptions { placement: Placement::Node(far[0]), ..CreateOptions::default() };
-    let region = pool.create("bench-drain", len, &create)?;
-    fill(&region)?;
+    let region = table::create(&pool, "bench-drain", len, Placement::Node(far[0]))?;
     let mut ways = [(far[0], far[1]), (far[1], far[0])].into_iter().cycle();
     // The first move populates the receiver's memory, and is not counted.
     for (from, to) in ways.by_ref().take(2) {
@@ -55,28 +53,17 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     check(&region)?;
     let mut report = Report::new(NAME);
     let case = format!("drain of {}, tcp", bytes(len));
-    let peer = crate::turns::Outcome { name: "a bare socket (limit)".to_owned(), ..outcomes[1].clone() };
+    let peer = Outcome { name: "a bare socket (limit)".to_owned(), ..outcomes[1].clone() };
     report.rows.push(compare_rates(case, (len as f64, "GB/s"), (&outcomes[0], "drain"), (&peer, "socket"), Some(GOAL))?);
     Ok(report)
 }
 
-/// The bytes at a place of the region.
-fn pattern(at: u64) -> Vec<u8> {
-    (at..).take(PIECE_LEN).map(|byte| (byte / 4096 + byte) as u8).collect()
-}
-
-fn fill(region: &Region) -> Result<()> {
-    for at in (0..region.len()).step_by(PIECE_LEN) {
-        region.put(at, &pattern(at))?;
-    }
-    Ok(())
-}
-
+/// Fails if the moves changed a byte of the table.
 fn check(region: &Region) -> Result<()> {
     let mut piece = vec![0; PIECE_LEN];
     for at in (0..region.len()).step_by(PIECE_LEN) {
         region.get(at, &mut piece)?;
-        ensure!(piece == pattern(at), "a drain changed bytes at {at}");
+        table::check(&piece, at / 8..)?;
     }
     Ok(())
 }

@@ -5,4 +5,5 @@ pub mod local;
 pub mod mpi;
 pub mod program;
 pub mod redis;
+pub mod relay;
 pub mod session;
