@@ -132,7 +132,9 @@ fn find_coordinator(
         reason: "a keeper needs a file for what it promises".to_owned(),
     })?;
     let mut keepers = keepers::Keepers::open(&named, address, path, keys.clone(), notices.clone())?;
-    options.former_journal.as_ref().map_or(Ok(()), |former| keepers.bring(former))?;
+    if let Some(former) = &options.former_journal {
+        keepers.bring(former)?;
+    }
     let addresses = keepers.addresses();
     Ok(Origin { reigns: Some(control::Reigns::new(keepers, rules)), addresses, ..Origin::default() })
 }

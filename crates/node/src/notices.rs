@@ -52,7 +52,7 @@ pub(crate) enum ToService {
     /// A try to reach another node ended.
     Dialed { address: String, link: Result<Box<dyn Link>> },
     /// A connection for messages about pages, or copies. The other node made it, or it is the outcome of this node's try.
-    /// With the version of the wire that both sides speak, where this node made it.
+    /// Both sides speak that version of the wire, where this node made it.
     Wired { role: Role, node: NodeId, is_ours: bool, link: Result<Box<dyn Link>>, spoken: u32 },
     /// The coordinator had an extent with copies made here.
     Copied { extent: CopiedExtent, set: HolderSet, order: u64, slot: Slot },

@@ -357,13 +357,12 @@ impl Keepers {
 
     fn hello(&self) -> KeeperHello {
         let identity = self.identity();
-        let Identity { own, list, holds, .. } = identity.clone();
-        let list = match list.edition {
+        let list = match identity.list.edition {
             0 => self.founding_list(&identity),
-            _ if holds => list,
+            _ if identity.holds => identity.list,
             _ => KeeperList::default(),
         };
-        KeeperHello { address: self.address.clone(), disk: own, list }
+        KeeperHello { address: self.address.clone(), disk: identity.own, list }
     }
 
     /// Another keeper has connected. Returns true if there is a link to watch under that key.

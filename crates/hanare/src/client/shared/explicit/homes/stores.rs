@@ -1,7 +1,8 @@
 //! Stores that go to an extent with copies as one: all of them have their effect there, or none.
 //!
-//! A release that one message has is done with it. Of a longer one the home and its copies have each part wait for the last one. A program that
-//! dies before has changed nothing. The last parts of all homes of a flush go at its end, one after another. Where the home is lost, the next one has the parts that were answered.
+//! A release that one message has is done with it. The home and its copies have each part of a longer one wait for the last part. A program that
+//! dies before has changed nothing. The last parts for all homes of a flush go at its end, one after another. Where a home is lost, the next one
+//! has the parts that were answered.
 //!
 //! A release that would exceed the room at the home ends at a page before that, and another one begins. Stores go in pieces where a node of the
 //! extent is of an older release. They do, too, where other programs' parts take the room.
