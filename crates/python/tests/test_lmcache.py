@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
@@ -193,6 +194,8 @@ def test_chunks_of_a_stopped_or_lost_node_are_misses() -> None:
     server = Server(nodes.sockets[0], "kv", deadline=0.2)
     server.put([0, 1])
     nodes.processes[1].send_signal(19)
+    # Each of its threads stops at its own time.
+    os.waitpid(nodes.processes[1].pid, os.WUNTRACED)
     assert server.manager.get(key(0)) is None and server.backend.batched_contains([key(0)]) == 0
     nodes.processes[1].send_signal(18)
     eventually(lambda: same(server.manager.get(key(0)), 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -70,6 +71,8 @@ def test_pages_of_a_stopped_or_lost_node_are_absent() -> None:
     pages = Pages({"socket": nodes.sockets[0], "bytes": 1 << 20, "place": "node=1", "deadline": 0.2})
     assert pages.keep(["a"], [page("a")]) == [True]
     nodes.processes[1].send_signal(19)
+    # Each of its threads stops at its own time.
+    os.waitpid(nodes.processes[1].pid, os.WUNTRACED)
     into = bytearray(LENGTH)
     assert pages.exists(["a"]) == [False] and pages.prefix(["a"]) == 0 and pages.load(["a"], [into]) == [0]
     assert into == bytes(LENGTH), "what comes late is not written into the buffer"

@@ -190,6 +190,8 @@ def test_blocks_of_a_stopped_or_lost_node_are_misses() -> None:
     server.store(list(range(8)))
     server.store(list(range(8, 16)))
     nodes.processes[1].send_signal(19)
+    # Each of its threads stops at its own time.
+    os.waitpid(nodes.processes[1].pid, os.WUNTRACED)
     assert server.load([0, 1]) == [False, False]
     nodes.processes[1].send_signal(18)
     eventually(lambda: server.load([0, 1]) == [True, True])

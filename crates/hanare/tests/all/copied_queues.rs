@@ -5,6 +5,7 @@ use hanare::{
     Changes, CreateOptions, DrainWish, Error, NodeId, Overflow, Placement, Pool, Queue, QueueForm, QueueSet, ReadPort, Unit,
     WritePort,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -230,6 +231,35 @@ fn a_home_that_stands_still_gives_no_unit_that_the_next_one_gives() {
     flows_through(&mut pool, [0, 2], "q", BLOCKS, |pool| pool.stop(1));
     pool.go_on(1);
     flows_through(&mut pool, [0, 2], "q", BLOCKS, |_| {});
+}
+
+#[test]
+fn who_sleeps_at_a_set_s_descriptor_hears_of_a_unit_at_the_home_that_follows_a_silent_one() {
+    let (pool, program) = pool_of(3);
+    let queues = program.create_queues("many", 2, &form(BLOCKS), &copied(1, 2)).unwrap();
+    let mut set = queues.set().unwrap();
+    let event = set.event().unwrap();
+    let writes = pool.client(2);
+    let mut port = writes.open_queues("many", 0).unwrap().queue(1).unwrap().writer().unwrap();
+    set.arm().unwrap();
+    pool.stop(1);
+    port.send(&unit(BLOCKS, 0, 0)).unwrap();
+    // A program with an event loop: it looks when the descriptor is readable, and at no other time.
+    let unread = loop {
+        let bound = Timespec { tv_sec: 60, tv_nsec: 0 };
+        assert_eq!(poll(&mut [PollFd::new(&event, PollFlags::IN)], Some(&bound)), Ok(1), "it hears of the unit");
+        if let Some(unread) = set.try_see().unwrap() {
+            break unread;
+        }
+        set.arm().unwrap();
+    };
+    let mut bytes = vec![0; unread.len()];
+    set.read(&unread, 0, &mut bytes);
+    assert_eq!(bytes, unit(BLOCKS, 0, 0));
+    set.free(&unread).unwrap();
+    port.close().unwrap();
+    set.close().unwrap();
+    pool.go_on(1);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::support;
 use hanare::Pool;
 use hanare::node::{Node, NodeOptions};
 use hanare_protocol::versions::OLDEST;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -147,9 +147,11 @@ impl Apart {
         Apiece { process, socket: socket.to_owned(), address: address.to_owned() }
     }
 
-    /// It runs no more, until [`Apart::go_on`].
+    /// It runs no more, until [`Apart::go_on`]: none of its threads.
     pub fn stop(&self, node: usize) {
-        kill_process(Pid::from_child(&self.nodes[node].process), Signal::STOP).unwrap();
+        let process = Pid::from_child(&self.nodes[node].process);
+        kill_process(process, Signal::STOP).unwrap();
+        assert!(waitpid(Some(process), WaitOptions::UNTRACED).unwrap().is_some_and(|(_, status)| status.stopped()));
     }
 
     pub fn go_on(&self, node: usize) {

@@ -274,8 +274,12 @@ impl Coordinator {
     /// A node has joined: it hears what it may have missed, and may take copies.
     pub(super) fn holder_joined(&mut self, now_ms: u64, node: NodeId) {
         for extent in self.copied.those(|copied| copied.has(node)) {
+            let has_bytes = self.has_home_in(extent, node);
             if let Some(copied) = self.copied.extents.get_mut(&extent) {
                 copied.holders.on_connected(node);
+                if has_bytes {
+                    copied.holders.on_home_back();
+                }
             }
             self.drive_holders(now_ms, extent);
             // Holders that were lost when this one was away, too.
@@ -292,6 +296,13 @@ impl Coordinator {
             }
         }
         self.tick_holders(now_ms);
+    }
+
+    /// True if that node is the home of an extent, as the journal has it, and the bytes are there.
+    fn has_home_in(&self, extent: CopiedExtent, node: NodeId) -> bool {
+        let region = self.ledger.regions.get(&extent.gid);
+        let home = region.and_then(|region| region.holders_of(extent.index as usize)).map(|(home, _)| *home);
+        home.is_some_and(|home| home.node == node && home.slot != Slot::VOID)
     }
 
     /// A member says something about an extent.

@@ -256,6 +256,16 @@ impl RegionRecord {
         self.layout.extents().enumerate().any(|(index, extent)| extent.node == node && is_alone(index))
     }
 
+    /// True if that node is a holder of some extent whose other holders are all gone.
+    pub fn is_over_without(&self, node: NodeId, is_gone: impl Fn(NodeId) -> bool) -> bool {
+        let is_over = |(index, home): (usize, &Extent)| {
+            let copies = self.holders.get(index).into_iter().flat_map(|known| &known.copies);
+            let mut holders = std::iter::once(home).chain(copies).map(|extent| extent.node);
+            holders.clone().any(|holder| holder == node) && holders.all(|holder| holder == node || is_gone(holder))
+        };
+        self.layout.extents().enumerate().any(is_over)
+    }
+
     /// Home and copies of an extent; `None` where it has no copies.
     pub fn holders_of(&self, index: usize) -> Option<(&Extent, &ExtentCopies)> {
         Some((self.layout.extents().nth(index)?, self.holders.get(index)?))

@@ -17,8 +17,10 @@ const NODES: usize = 3;
 const WORDS: usize = 2;
 
 const WRONG: &str = "an addition that was seen is gone, or counts twice";
+const STUCK: &str = "the home has stopped, and nobody follows it";
 const ELECTED_TWICE: &str = "the second elected home is open";
 const MOVED: &str = "a copy is home, and nobody died";
+const RETURNED: &str = "the first home is open in a higher term";
 const MADE: &str = "a copy that was made anew is home";
 
 /// A rule that is switched off.
@@ -42,6 +44,8 @@ enum Off {
     Ranges,
     /// A home that lives stops before another is elected.
     Stop,
+    /// The term of an election is recorded before copies are frozen for it.
+    Term,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +60,10 @@ struct Extent {
     drops: u8,
     /// Times that a copy is to follow a home that lives.
     moves: u8,
+    /// Coordinators that die; the next one knows what was recorded.
+    reigns: u8,
+    /// Nodes that live come back after they were taken for lost.
+    returns: bool,
     off: Option<Off>,
 }
 
@@ -105,6 +113,7 @@ struct Waiting {
 struct World {
     hosts: Vec<Host>,
     holders: Holders,
+    recorded: HolderSet,
     /// Messages by sender and receiver; the coordinator is the last.
     wires: BTreeMap<(usize, usize), VecDeque<Message>>,
     waiting: BTreeMap<u8, Waiting>,
@@ -116,6 +125,7 @@ struct World {
     makes: u8,
     drops: u8,
     moves: u8,
+    reigns: u8,
     wrong: Option<&'static str>,
 }
 
@@ -138,6 +148,8 @@ enum Move {
     Range { home: usize, copy: usize },
     Surplus(usize),
     Follow,
+    Reign,
+    Back(usize),
 }
 
 fn node(index: usize) -> NodeId {
@@ -204,9 +216,57 @@ impl World {
                 }
                 HolderOutput::Freeze { to, term } => self.send(NODES, index(to), Message::Freeze { term }),
                 HolderOutput::Elect { to, set, has, .. } => self.send(NODES, index(to), Message::Elect { set, has }),
-                HolderOutput::Record(_) | HolderOutput::Lost => {}
+                HolderOutput::Record(_) if off == Some(Off::Term) && self.holders.state() == HoldersState::Electing => {}
+                HolderOutput::Record(set) => self.recorded = set,
+                HolderOutput::Lost => {}
             }
         }
+    }
+
+    /// Another coordinator follows. All nodes that live connect with it, get leases, and ask again.
+    fn begin_reign(&mut self, off: Option<Off>) {
+        self.wires.retain(|(from, to), _| *from.max(to) != NODES);
+        self.holders = Holders::new(self.recorded.clone());
+        for at in 0..NODES {
+            self.hosts[at].is_lost = self.hosts[at].is_dead;
+            self.free(at);
+            match self.hosts[at].is_lost {
+                true => self.holders.on_lost(node(at)),
+                false => self.holders.on_connected(node(at)),
+            }
+            self.hosts[at].home.iter_mut().for_each(HomeLog::ask_again);
+            self.drive_home(at, off);
+        }
+        self.drive_coordinator(off);
+    }
+
+    /// A node that is back hears that it is none of the holders, and frees the extent.
+    fn free(&mut self, at: usize) {
+        let set = self.holders.set();
+        if set.home != node(at) && !set.copies.contains(&node(at)) {
+            (self.hosts[at].home, self.hosts[at].copy) = (None, CopyLog::default());
+        }
+    }
+
+    /// A node that was taken for lost is back.
+    fn come_back(&mut self, at: usize, off: Option<Off>) {
+        self.hosts[at].is_lost = false;
+        self.free(at);
+        self.holders.on_connected(node(at));
+        if self.holders.set().home == node(at) {
+            self.holders.on_home_back();
+        }
+        self.hosts[at].home.iter_mut().for_each(HomeLog::ask_again);
+        self.drive_home(at, off);
+        self.drive_coordinator(off);
+    }
+
+    /// True if the home has stopped for good, though nobody is to follow it.
+    fn has_no_home(&self) -> bool {
+        let set = self.holders.set();
+        let host = &self.hosts[index(set.home)];
+        let lives = !host.is_dead && !host.is_lost && self.holders.state() == HoldersState::Steady;
+        lives && self.wires.is_empty() && host.home.as_ref().is_some_and(HomeLog::is_deposed)
     }
 
     /// An addition at a node, which answers the client where that waits for this node.
@@ -311,7 +371,9 @@ impl World {
                 if off == Some(Off::Freeze) {
                     host.copy.freeze(set.term);
                 }
-                if let Some(log) = host.copy.elect(set.term) {
+                if let Some(home) = &mut host.home {
+                    home.on_set(&set);
+                } else if let Some(log) = host.copy.elect(set.term) {
                     host.home = Some(HomeLog::elected(node(at), &set, WORDS as u64, log, &has));
                 }
             }
@@ -390,7 +452,8 @@ impl Model for Extent {
         (1..=self.copies).for_each(|at| hosts[at].copy = CopyLog::empty(set.term));
         vec![World {
             hosts,
-            holders: Holders::new(set),
+            holders: Holders::new(set.clone()),
+            recorded: set,
             wires: BTreeMap::new(),
             waiting: BTreeMap::new(),
             sent: [0; WORDS],
@@ -400,6 +463,7 @@ impl Model for Extent {
             makes: 0,
             drops: 0,
             moves: 0,
+            reigns: 0,
             wrong: None,
         }]
     }
@@ -409,14 +473,14 @@ impl Model for Extent {
         for at in nodes.clone() {
             actions.extend((0..WORDS as u8).map(|client| Move::Add { client, at }));
             actions.extend((0..WORDS).map(|word| Move::Read { word, at }));
-            actions.extend([Move::Die(at), Move::Lose(at), Move::Surplus(at)]);
+            actions.extend([Move::Die(at), Move::Lose(at), Move::Surplus(at), Move::Back(at)]);
             for copy in nodes.clone().filter(|copy| *copy != at) {
                 actions.extend([Move::Silent { home: at, copy }, Move::Make { home: at, copy }, Move::Range { home: at, copy }]);
             }
         }
         actions
             .extend(world.wires.keys().filter(|(_, to)| *to <= NODES).map(|(from, to)| Move::Deliver { from: *from, to: *to }));
-        actions.extend([Move::Late, Move::Follow]);
+        actions.extend([Move::Late, Move::Follow, Move::Reign]);
     }
 
     fn next_state(&self, last: &World, step: Move) -> Option<World> {
@@ -480,11 +544,21 @@ impl Model for Extent {
                 world.holders.on_move(Some(node(NODES.saturating_sub(1))));
                 world.drive_coordinator(self.off);
             }
+            Move::Back(at) if self.returns && world.hosts[at].is_lost && !world.hosts[at].is_dead => {
+                world.come_back(at, self.off)
+            }
+            Move::Reign if world.reigns < self.reigns => {
+                world.reigns = world.reigns.saturating_add(1);
+                world.begin_reign(self.off);
+            }
             Move::Range { home, copy } => {
                 world.hosts[home].home.as_mut()?.send_range(node(copy));
                 world.drive_home(home, self.off);
             }
             _ => return None,
+        }
+        if world.has_no_home() {
+            world.wrong = Some(STUCK);
         }
         (world != *last).then_some(world)
     }
@@ -493,6 +567,9 @@ impl Model for Extent {
         let mut all = nothing_is_wrong();
         all.push(Property::sometimes(ELECTED_TWICE, |_: &Extent, world: &World| {
             world.holders.set().term > Term(2) && world.deaths > 1 && (0..NODES).any(|at| world.is_open(at, None))
+        }));
+        all.push(Property::sometimes(RETURNED, |extent: &Extent, world: &World| {
+            extent.returns && world.hosts[0].home.as_ref().is_some_and(|home| home.is_open() && home.term() > Term(2))
         }));
         all.push(Property::sometimes(MADE, |_: &Extent, world: &World| {
             world.makes > 0 && (1..NODES).any(|at| world.is_open(at, None) && world.deaths > 0)
@@ -506,11 +583,19 @@ impl Model for Extent {
 
 impl Explored for Extent {}
 
-const TWO: Extent = Extent { copies: 1, adds: 2, deaths: 1, cuts: 1, makes: 0, drops: 0, moves: 0, off: None };
-const THREE: Extent = Extent { copies: 2, adds: 2, deaths: 2, cuts: 0, makes: 0, drops: 0, moves: 0, off: None };
-const MAKING: Extent = Extent { copies: 0, adds: 2, deaths: 1, cuts: 0, makes: 1, drops: 0, moves: 0, off: None };
-const FEWER: Extent = Extent { copies: 2, adds: 2, deaths: 1, cuts: 0, makes: 0, drops: 1, moves: 0, off: None };
-const MOVING: Extent = Extent { copies: 2, adds: 2, deaths: 1, cuts: 0, makes: 0, drops: 0, moves: 1, off: None };
+const TWO: Extent =
+    Extent { copies: 1, adds: 2, deaths: 1, cuts: 1, makes: 0, drops: 0, moves: 0, reigns: 0, returns: false, off: None };
+const THREE: Extent =
+    Extent { copies: 2, adds: 2, deaths: 2, cuts: 0, makes: 0, drops: 0, moves: 0, reigns: 0, returns: false, off: None };
+const MAKING: Extent =
+    Extent { copies: 0, adds: 2, deaths: 1, cuts: 0, makes: 1, drops: 0, moves: 0, reigns: 0, returns: false, off: None };
+const FEWER: Extent =
+    Extent { copies: 2, adds: 2, deaths: 1, cuts: 0, makes: 0, drops: 1, moves: 0, reigns: 0, returns: false, off: None };
+const MOVING: Extent =
+    Extent { copies: 2, adds: 2, deaths: 1, cuts: 0, makes: 0, drops: 0, moves: 1, reigns: 0, returns: false, off: None };
+
+const RETURNING: Extent = Extent { returns: true, ..TWO };
+const REIGNS: Extent = Extent { adds: 1, reigns: 1, ..RETURNING };
 
 #[test]
 fn the_tables() {
@@ -549,6 +634,17 @@ fn a_home_that_is_moved_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_coordinator_that_dies_in_an_election_leaves_a_home() {
+    holds(REIGNS, "a coordinator that dies", 5000);
+}
+
+#[test]
+fn a_home_that_is_back_in_an_election_goes_on() {
+    holds(RETURNING, "a home that is back", 5000);
+    assert!(RETURNING.checker().spawn_bfs().join().discovery(RETURNED).is_some());
+}
+
+#[test]
 fn each_rule_is_needed() {
     for off in [Off::ApplyLast, Off::Again, Off::Lease, Off::Silent] {
         is_needed(Extent { off: Some(off), ..TWO }, off, WRONG);
@@ -557,5 +653,6 @@ fn each_rule_is_needed() {
         is_needed(Extent { off: Some(off), ..THREE }, off, WRONG);
     }
     is_needed(Extent { off: Some(Off::Ranges), ..MAKING }, Off::Ranges, WRONG);
+    is_needed(Extent { off: Some(Off::Term), ..REIGNS }, Off::Term, STUCK);
     is_needed(Extent { off: Some(Off::Stop), copies: 1, ..MOVING }, Off::Stop, WRONG);
 }

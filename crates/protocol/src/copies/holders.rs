@@ -52,7 +52,7 @@ pub enum HoldersEvent {
     Move,
     /// The home does not stop now.
     Stay,
-    /// No copy can follow: the home goes on.
+    /// The home goes on: no copy can follow, or it is back with all its bytes.
     Return,
     /// Home and copies are lost.
     LastLost,
@@ -264,6 +264,14 @@ impl Holders {
         }
     }
 
+    /// A home that was taken for lost is back with all its bytes before another follows. It goes on in a higher term, unless it has stopped.
+    pub fn on_home_back(&mut self) {
+        if !self.has_stopped && self.step(HoldersEvent::Return) {
+            self.frozen.clear();
+            self.change_set();
+        }
+    }
+
     fn elect_anew(&mut self) {
         if self.set.copies.is_empty() {
             return self.lose();
@@ -271,6 +279,8 @@ impl Holders {
         self.step(HoldersEvent::HomeLost);
         self.set.term = self.set.term.next();
         self.frozen.clear();
+        // A coordinator that follows this one gives a home a term that no copy refuses.
+        self.outputs.push_back(HolderOutput::Record(self.set.clone()));
         let term = self.set.term;
         self.outputs.extend(self.set.copies.iter().map(|to| HolderOutput::Freeze { to: *to, term }));
     }

@@ -86,7 +86,7 @@ pub enum HomeOutput<E> {
         /// The home's term.
         term: Term,
     },
-    /// The home answers nothing any more. Writes that wait are sent to the next home by those who asked for them.
+    /// The home answers nothing, unless a set of a higher term names it again. Writes that wait are sent again by those who asked for them.
     Deposed,
 }
 

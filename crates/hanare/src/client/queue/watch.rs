@@ -7,7 +7,8 @@
 //!
 //! The reader announces sleep at the bells before it arms, and looks once more afterwards. So nothing is missed (`hanare_ring::array`). A
 //! raised event says that a look may pay. If there may be remote bells, the descriptor is an `epoll`'s. Then it is readable, too, as soon
-//! as a connection has something, which the reader's next look takes. Without a descriptor the program needs no thread, and sleeps at the
+//! as a connection has something, which the reader's next look takes. A timer makes it readable when a node has said nothing for too long:
+//! the reader's next look finds the next home, or says what is wrong. Without a descriptor the program needs no thread, and sleeps at the
 //! bells itself.
 
 use super::reach::QueueReach;
@@ -23,6 +24,7 @@ use hanare_ring::array::REMOTE;
 use hanare_ring::park::{self, Call, park_at_any};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,8 +45,14 @@ const NAP: Duration = Duration::from_millis(QUEUE_NAP_MS);
 #[derive(Clone)]
 pub struct QueueEvent {
     told: Arc<Told>,
-    /// Shows that event and those of connections.
-    shown: Option<Arc<OwnedFd>>,
+    /// Where there may be bells of other hosts.
+    shown: Option<Arc<Shown>>,
+}
+
+/// An `epoll` that shows the event of a reader, those of its connections, and a timer for nodes that say nothing.
+struct Shown {
+    epoll: OwnedFd,
+    timer: OwnedFd,
 }
 
 impl QueueEvent {
@@ -56,10 +64,25 @@ impl QueueEvent {
     }
 }
 
-fn shows(told: &Told) -> rustix::io::Result<OwnedFd> {
-    let shown = epoll::create(CreateFlags::CLOEXEC)?;
-    epoll::add(&shown, told.event(), EventData::new_u64(0), EventFlags::IN)?;
-    Ok(shown)
+fn shows(told: &Told) -> rustix::io::Result<Shown> {
+    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+    for shown in [told.event().as_fd(), timer.as_fd()] {
+        epoll::add(&epoll, shown, EventData::new_u64(0), EventFlags::IN)?;
+    }
+    Ok(Shown { epoll, timer })
+}
+
+impl Shown {
+    /// Has the timer end after `left`, or never.
+    fn set_timer(&self, left: Option<Duration>) -> Result<()> {
+        // No time at all would stop the timer.
+        let left = left.map_or(Duration::ZERO, |left| left.max(Duration::from_nanos(1)));
+        let it_value = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let set = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &Itimerspec { it_interval, it_value });
+        set.map(drop).map_err(|errno| system("set a timer", errno))
+    }
 }
 
 fn system(what: &str, errno: rustix::io::Errno) -> Error {
@@ -68,7 +91,7 @@ fn system(what: &str, errno: rustix::io::Errno) -> Error {
 
 impl AsFd for QueueEvent {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.shown.as_ref().map_or_else(|| self.told.event().as_fd(), |shown| shown.as_fd())
+        self.shown.as_ref().map_or_else(|| self.told.event().as_fd(), |shown| shown.epoll.as_fd())
     }
 }
 
@@ -118,6 +141,8 @@ pub(super) struct BellWatch {
     desk: Option<Arc<Desk>>,
     /// Connections whose descriptors the event shows.
     links: Vec<(Arc<Remote>, Arc<LinkEvent>)>,
+    /// When the first of the nodes that were asked is late.
+    late: Option<Instant>,
 }
 
 struct WatchedBell {
@@ -136,7 +161,7 @@ struct AskedBell {
 impl BellWatch {
     /// For bells of this host alone, or for remote ones too. **Errors**: [`Error::System`].
     pub fn new(is_here: bool) -> Result<BellWatch> {
-        Ok(BellWatch { event: QueueEvent::new(is_here)?, bells: Vec::new(), desk: None, links: Vec::new() })
+        Ok(BellWatch { event: QueueEvent::new(is_here)?, bells: Vec::new(), desk: None, links: Vec::new(), late: None })
     }
 
     /// Adds the bell of a queue, or of an array. Returns its index.
@@ -180,12 +205,25 @@ impl BellWatch {
         self.hear();
         let now = Instant::now();
         self.bells.iter_mut().for_each(|bell| bell.forsake(|asked| asked.until <= now));
+        if let Err(error) = self.set_timer() {
+            tracing::warn!("a queue's reader may wait for a silent node: {error}");
+        }
+    }
+
+    /// Has the event become readable when the first of the nodes that were asked is late.
+    fn set_timer(&mut self) -> Result<()> {
+        let Some(shown) = &self.event.shown else { return Ok(()) };
+        let until = self.bells.iter().filter_map(|bell| bell.asked.as_ref()).map(|asked| asked.until).min();
+        if std::mem::replace(&mut self.late, until) == until {
+            return Ok(());
+        }
+        shown.set_timer(until.map(|until| until.saturating_duration_since(Instant::now())))
     }
 
     fn unshow(&self, link: &OwnedFd) {
         if let Some(shown) = &self.event.shown {
             // A closed descriptor is no longer shown.
-            let _ = epoll::delete(shown, link);
+            let _ = epoll::delete(&shown.epoll, link);
         }
     }
 
@@ -207,6 +245,7 @@ impl BellWatch {
         };
         let until = Instant::now() + LOOK + Duration::from_millis(LATE_MS);
         self.bells[index].asked = Some(AskedBell { remote: route.remote.clone(), seq, until });
+        self.set_timer()?;
         self.show(route.remote)
     }
 
@@ -216,7 +255,7 @@ impl BellWatch {
         if self.links.iter().any(|(_, link)| Arc::ptr_eq(link, &event)) {
             return Ok(());
         }
-        epoll::add(shown, &event.1, EventData::new_u64(0), EventFlags::IN)
+        epoll::add(&shown.epoll, &event.1, EventData::new_u64(0), EventFlags::IN)
             .map_err(|errno| system("watch a connection", errno))?;
         self.links.push((remote, event));
         Ok(())
@@ -225,7 +264,7 @@ impl BellWatch {
     /// Has the event show a link, too; once.
     pub fn show_link(&self, link: BorrowedFd<'_>) -> Result<()> {
         let Some(shown) = &self.event.shown else { return Ok(()) };
-        match epoll::add(shown, link, EventData::new_u64(0), EventFlags::IN) {
+        match epoll::add(&shown.epoll, link, EventData::new_u64(0), EventFlags::IN) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
             Err(errno) => Err(system("watch a connection", errno)),
         }

@@ -199,6 +199,70 @@ fn a_coordinator_that_begins_again_ends_the_election() {
 }
 
 #[test]
+fn a_coordinator_that_dies_in_an_election_leaves_its_term() {
+    let mut pool = Pool::new(3);
+    pool.create(0, "filler", 4096, Placement::Local).unwrap();
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    assert_eq!(pool.call(0, OWNER, remove("filler")), Ok(Answer::Ok));
+    assert_eq!(holders(&pool), (1, 1, vec![2]));
+    pool.cut(1);
+    pool.pass(LEASE_MS + 200, &[1]);
+    let frozen = pool.nodes[2].held.iter().find_map(|(_, message)| match message {
+        ToHolder::Freeze { term } => Some(term.0),
+        _ => None,
+    });
+    assert_eq!((frozen, holders(&pool)), (Some(2), (2, 1, vec![2])), "the journal has the term that the copy has heard of");
+    // The home is back at the next coordinator. It goes on in that term, and the copy takes its writes.
+    pool.restart_coordinator();
+    (0..3).for_each(|number| pool.connect(number));
+    pool.pass(400, &[]);
+    let is_home = |message: &ToHolder| matches!(message, ToHolder::Elect { set, .. } if set.term == Term(2));
+    assert!(pool.nodes[1].held.iter().any(|(_, message)| is_home(message)));
+    assert_eq!(holders(&pool), (2, 1, vec![2]));
+}
+
+#[test]
+fn a_home_that_is_back_in_an_election_goes_on() {
+    let mut pool = Pool::new(3);
+    pool.create(0, "filler", 4096, Placement::Local).unwrap();
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    assert_eq!(pool.call(0, OWNER, remove("filler")), Ok(Answer::Ok));
+    pool.cut(1);
+    pool.pass(LEASE_MS + 200, &[1]);
+    // The copy says nothing.
+    let asked = pool.ask(0, OWNER, open("a"));
+    assert_eq!(pool.answer(0, asked), None);
+    pool.connect(1);
+    pool.pass(400, &[]);
+    assert_eq!(holders(&pool), (3, 1, vec![2]));
+    let is_told = |message: &ToHolder| matches!(message, ToHolder::Set(set) | ToHolder::Elect { set, .. } if set.term == Term(3));
+    assert!(pool.nodes[1].held.iter().any(|(_, message)| is_told(message)), "{:?}", pool.nodes[1].held);
+    view(pool.answer(0, asked).expect("it waited for the home")).unwrap();
+    // What the copy says late counts no more.
+    pool.freeze(2, 9);
+    assert_eq!(holders(&pool), (3, 1, vec![2]));
+}
+
+#[test]
+fn a_region_is_lost_when_all_of_its_holders_are_forgotten() {
+    let mut pool = Pool::new(3);
+    pool.create(0, "filler", 4096, Placement::Local).unwrap();
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    assert_eq!(pool.call(0, OWNER, remove("filler")), Ok(Answer::Ok));
+    assert_eq!(holders(&pool).2, [2]);
+    [1, 2].iter().for_each(|number| pool.cut(*number));
+    pool.pass(3 * LEASE_MS, &[1, 2]);
+    let forget = |node: u32| Request::Forget { node: NodeId(node) };
+    assert_eq!(pool.call(0, OWNER, forget(1)), Ok(Answer::Ok));
+    let is_lost = |pool: &Pool| !pool.coordinator.regions().next().unwrap().lost.is_empty();
+    assert!(!is_lost(&pool), "the copy may come back");
+    assert_eq!(pool.call(0, OWNER, forget(2)), Ok(Answer::Ok));
+    assert!(is_lost(&pool));
+    assert!(matches!(pool.open(0, "a"), Err(Error::RegionLost { .. })));
+    assert_eq!(pool.call(0, OWNER, remove("a")), Ok(Answer::Ok));
+}
+
+#[test]
 fn the_last_holder_brings_its_bytes_back() {
     let mut pool = Pool::new(2);
     view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
