@@ -2,6 +2,7 @@
 
 use crate::print::{self, Column};
 use crate::size;
+use crate::users;
 use anyhow::Result;
 use clap::Subcommand;
 use hanare::{Pool, Trust};
@@ -54,7 +55,7 @@ pub fn run(command: &Command) -> Result<()> {
             counted(&|(_, keys)| keys.to_string()),
             row.evict.to_owned(),
             format!("{:04o}", row.region.mode),
-            row.region.owner.to_string(),
+            users::owner(&row.region),
         ]
     };
     print::table(&columns, rows.iter().map(cells).collect());

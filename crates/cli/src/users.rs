@@ -1,6 +1,8 @@
 //! Users of this host, as a command line names them.
 
 use hanare::Trust;
+use hanare_protocol::tenant;
+use hanare_protocol::wire::control::RegionStat;
 use std::process::Command;
 
 /// The number of a user that is named, or numbered. Names are looked up as the host does it, by `getent`.
@@ -17,6 +19,14 @@ pub fn parse(text: &str) -> Result<u32, String> {
         Err(error) => return Err(format!("cannot run getent ({error}): give the user's number")),
     };
     number(text, &line).ok_or_else(|| format!("this host has no user '{text}'"))
+}
+
+/// A region's owner, as listings show it: a tenant by its name, which those are told who see regions of others.
+pub fn owner(region: &RegionStat) -> String {
+    match tenant::parts(&region.name).filter(|_| tenant::is_tenant(region.owner)) {
+        Some((tenant, _)) => tenant.to_owned(),
+        None => region.owner.to_string(),
+    }
 }
 
 /// Somebody whose regions are used as one's own.

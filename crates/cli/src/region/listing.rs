@@ -5,10 +5,12 @@ use crate::look;
 use crate::print::{self, Column};
 use crate::queue_form;
 use crate::size;
+use crate::users;
 use anyhow::Result;
 use hanare::{Array, Queues};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::size::Size;
+use hanare_protocol::tenant::is_tenant;
 use hanare_protocol::wire::control::{PageRun, PageStat, RegionStat};
 use serde_json::{Value, json};
 
@@ -27,7 +29,7 @@ pub fn list(regions: &[RegionStat], as_json: bool) -> Result<()> {
             size::show_placement(&region.placement),
             nodes(region),
             format!("{:04o}", region.mode),
-            region.owner.to_string(),
+            users::owner(region),
             state(region),
             array(region),
         ]
@@ -68,7 +70,7 @@ pub fn describe(about: &About<'_>, as_json: bool) -> Result<()> {
         ("size", format!("{:#}", Size(region.len))),
         ("place", size::show_placement(&region.placement)),
         ("lies", lies.join(", ")),
-        ("owner", format!("user {}", region.owner)),
+        ("owner", format!("{} {}", if is_tenant(region.owner) { "tenant" } else { "user" }, users::owner(region))),
         ("mode", format!("{:04o}", region.mode)),
         ("state", state(region)),
     ] {

@@ -33,7 +33,9 @@ fn an_operator_makes_a_tenant_and_its_services_use_it() {
     let own = as_team(&["region", "ls"]).done();
     assert!(own.contains("cache") && own.contains("512") && !own.contains("team/") && own.lines().count() == 2, "{own}");
     let all = say(&["region", "ls"]).done();
-    assert!(all.contains("team/cache") && all.lines().count() == 3, "{all}");
+    let of_team = all.lines().find(|line| line.starts_with("team/cache")).unwrap();
+    assert!(of_team.split_whitespace().any(|word| word == "team") && all.lines().count() == 3, "{all}");
+    assert!(say(&["region", "stat", "team/cache"]).done().contains("tenant team"));
     let listed = say(&["tenant", "ls"]).done();
     let row = listed.lines().find(|line| line.starts_with("team")).unwrap();
     assert!(row.contains("512") && row.contains("1 MiB") && row.trim_end().ends_with('1'), "{listed}");

@@ -206,6 +206,14 @@ impl ReceivedRequests {
         }
     }
 
+    /// All open requests.
+    pub fn open_tasks(&self) -> impl Iterator<Item = &Task> {
+        self.entries.values().filter_map(|entry| match entry {
+            Received::Open { task, .. } => Some(task),
+            Received::Refused(_) => None,
+        })
+    }
+
     /// Sets a request aside until something changes.
     pub fn park(&mut self, key: AskKey) {
         if let Some(Received::Open { task, stage: stage @ AskStage::Begun }) = self.entries.get_mut(&key) {

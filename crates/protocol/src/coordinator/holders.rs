@@ -165,7 +165,8 @@ impl Coordinator {
         let Some(region) = self.ledger.regions.get(&gid) else { return };
         let mut taken = Vec::new();
         for (index, (home, known)) in region.layout.extents().zip(&region.holders).enumerate() {
-            let copies = known.copies.iter().map(|copy| copy.node).collect();
+            // Bytes that are lost are no copy.
+            let copies = known.copies.iter().map(|copy| copy.node).filter(|node| !region.lost.contains(node)).collect();
             let set = HolderSet { term: known.term, home: home.node, copies };
             let extent = CopiedExtent { gid, index: index as u32 };
             let Entry::Vacant(place) = self.copied.extents.entry(extent) else { continue };

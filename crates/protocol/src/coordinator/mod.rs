@@ -438,6 +438,9 @@ impl Coordinator {
             Ok(what) => what,
             Err(error) => return error.into(),
         };
+        if self.waits_for_removal(&task.user, &what) {
+            return Step::Park;
+        }
         match &what {
             Request::Create { name, len, placement, copies, mode, attributes, existing } => {
                 let (len, placement, copies, mode, existing) = (*len, *placement, *copies, *mode, *existing);

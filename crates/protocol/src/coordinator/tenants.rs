@@ -176,6 +176,8 @@ impl Coordinator {
         if self.growths.values().any(|growth| growth.owner.uid == number) || gids.iter().any(is_busy) {
             return Step::Park;
         }
+        // Requests of the tenant that wait for this one go on.
+        self.changed = true;
         for gid in gids {
             let region: RegionRecord = self.ledger.regions[&gid].clone();
             self.remove_region(now_ms, key, &region);
@@ -185,6 +187,20 @@ impl Coordinator {
         }
         self.record(Record::TenantRemoved { number, by: Some(key) });
         Step::Done(Ok(Answer::Ok))
+    }
+
+    /// True for a request that makes memory of a tenant while the tenant is being removed: the removal, which waits for memory under way, goes
+    /// first.
+    pub(super) fn waits_for_removal(&self, user: &Asker, what: &Request) -> bool {
+        let makes = matches!(what, Request::Create { .. } | Request::Resize { .. });
+        let number = space(user.user.uid).filter(|_| makes);
+        let Some(tenant) = number.and_then(|number| self.ledger.tenants.get(&number)) else { return false };
+        // Nodes forward the word of operators alone.
+        let removes = |what: &Request| match what {
+            Request::Tenants(TenantWish::Remove { name, with_regions: true }) => *name == tenant.name,
+            _ => false,
+        };
+        self.asks.open_tasks().any(|task| removes(&task.what))
     }
 
     /// True for the removal of a tenant of which a part is done. After the last part another tenant may have the name.

@@ -65,7 +65,10 @@ impl Cluster {
         check(home.coordinator.ask_count() <= 64, || format!("{} requests are remembered", home.coordinator.ask_count()))?;
         let replayed: Vec<_> = self.replayed().regions().cloned().collect();
         let live: Vec<_> = home.coordinator.regions().cloned().collect();
-        check(replayed == live, || "the journal restores other regions".to_owned())?;
+        check(replayed == live, || {
+            let other = replayed.iter().zip(&live).find(|(replayed, live)| replayed != live);
+            format!("the journal restores other regions, as {other:?}")
+        })?;
         for (node, host) in self.hosts.iter().enumerate() {
             let process = host.process.as_ref().ok_or_else(|| format!("{} is not back", name(node)))?;
             check(process.member.phase() == member::Phase::Member, || format!("{} is no member", name(node)))?;
