@@ -12,8 +12,7 @@
 //! | file | decides |
 //! |---|---|
 //! | `roster`, `join` | whose lease holds; what a node that joins keeps, and in which epoch |
-//! | `naming` | what a region's name means |
-//! | `create`, `region` | creating and growing; opening and removing |
+//! | `naming`, `create`, `region` | what a region's name means; creating and growing; opening and removing |
 //! | `holders`, `copy_count` | which nodes hold an extent with copies; how many do |
 //! | `readying`, `endings` | regions that get their first copies, and those that have none any more |
 //! | `drain`, `shortage` | nodes that hold nothing soon, or less because their hosts run short of memory |
@@ -435,12 +434,10 @@ impl Coordinator {
             return step;
         }
         let what = match self.inside(&task.user, &task.what) {
+            Ok(what) if self.waits_for_removal(&task.user, &what) => return Step::Park,
             Ok(what) => what,
             Err(error) => return error.into(),
         };
-        if self.waits_for_removal(&task.user, &what) {
-            return Step::Park;
-        }
         match &what {
             Request::Create { name, len, placement, copies, mode, attributes, existing } => {
                 let (len, placement, copies, mode, existing) = (*len, *placement, *copies, *mode, *existing);

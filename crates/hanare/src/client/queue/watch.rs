@@ -49,7 +49,7 @@ pub struct QueueEvent {
     shown: Option<Arc<Shown>>,
 }
 
-/// An `epoll` that shows the event of a reader, those of its connections, and a timer for nodes that say nothing.
+/// An `epoll` that shows a reader's event, those of its connections, and a timer for silent nodes.
 struct Shown {
     epoll: OwnedFd,
     timer: OwnedFd,
