@@ -216,19 +216,22 @@ fn a_tenant_that_is_removed_asks_for_nothing_and_its_number_is_given_to_no_other
 fn a_tenant_that_makes_regions_all_the_time_is_removed() {
     let mut pool = Pool::new(2);
     let one = pool.make("one", None);
-    // Its nodes take their time.
-    pool.nodes.iter_mut().for_each(|node| node.makes = None);
-    let first = pool.ask(0, one, create("a", 4096, Placement::Local, false));
+    // The node takes its time.
+    let there = Placement::Node(NodeId(1));
+    pool.nodes[1].makes = None;
+    let first = pool.ask(0, one, create("a", 4096, there, false));
     let gone = Request::Tenants(TenantWish::Remove { name: "one".to_owned(), with_regions: true });
     let removal = pool.ask(0, ROOT, gone);
-    let second = pool.ask(1, one, create("b", 4096, Placement::Local, false));
+    let second = pool.ask(0, one, create("b", 4096, there, false));
     assert_eq!(pool.coordinator.growths.len(), 1, "the second waits for the removal, which waits for the first");
     assert_eq!([first, removal].map(|request| pool.answer(0, request)), [None, None]);
-    pool.nodes.iter_mut().for_each(|node| node.makes = Some(Ok(())));
+    pool.nodes[1].makes = Some(Ok(()));
+    pool.cut(1);
+    pool.connect(1);
     pool.pass(limits::REPEAT_MS * 2, &[]);
     assert!(pool.answer(0, first).is_some());
     assert_eq!(pool.answer(0, removal), Some(Ok(Answer::Ok)));
-    assert_eq!(pool.answer(1, second), Some(Err(Error::TenantGone { number: one.uid })));
+    assert_eq!(pool.answer(0, second), Some(Err(Error::TenantGone { number: one.uid })));
     assert_eq!(pool.coordinator.used(one.uid), 0);
 }
 
