@@ -216,7 +216,9 @@ fn a_neighbour_fills_the_control_group_and_nobody_is_killed() {
         assert_eq!(short.status()["gives_back"], false);
         neighbour.take_all_but(rest);
         let back = short.wait_for("free slabs to go back", |node| bytes(node, "populated") < 48 * MIB);
-        assert!(bytes(&back, "given_back") >= 32 * MIB && back["gives_back"] == true, "{back}");
+        // A busy machine may look so late that all is lent again.
+        let is_told = back["gives_back"] == true || bytes(&back, "lent") == 128 * MIB;
+        assert!(bytes(&back, "given_back") >= 32 * MIB && is_told, "{back}");
         assert!(short.region_is_there("a"), "what fits stays");
         // Of what went back, the neighbour takes so much that the region does not fit.
         neighbour.take_all_but(rest);
