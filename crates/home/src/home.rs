@@ -13,6 +13,7 @@ use crate::queue_ports::{GonePorts, LaneAt, QueuePorts};
 use crate::waiter::Waiter;
 use crate::words::{WordMemory, Words};
 use hanare_protocol::copies::DigestCall;
+use hanare_protocol::error::Happened;
 use hanare_protocol::id::{ClientId, Gid, Grant, Rights, Slot, User};
 use hanare_protocol::limits::QUEUE_GONE_COUNT_MAX;
 use hanare_protocol::lock::lease::PROGRAM_LIFE;
@@ -73,7 +74,7 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                 let gone = self.queues.forget(link, memory, |gid, slot| copies.has(gid, slot));
                 self.tell_gone(now, gone);
                 let open = self.open_stores.forget(link);
-                open.into_iter().for_each(|at| self.forget_stores(now, at));
+                open.into_iter().for_each(|at| self.copies.forget_stores(now, at));
                 self.locks.forget(link);
             }
             Input::LeaseAnswer { client, number: PROGRAM_LIFE, recalled } => self.port_doubts.on_answer(client, recalled),
@@ -199,9 +200,11 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                     }
                 }
                 CopyOutput::Applied { asker: CopyAsker::Store(waiter, at, is_last), outcome } => {
-                    // Other refusals leave the parts before where they are.
-                    let is_over = outcome.as_ref().map_or_else(|error| matches!(error, Error::LimitReached { .. }), |_| is_last);
-                    self.open_stores.end(waiter.link, &at, is_over);
+                    let is_over = outcome.as_ref().map_or_else(ends_stores, |_| is_last);
+                    let was_open = self.open_stores.end(waiter.link, &at, is_over);
+                    if was_open && outcome.is_err() {
+                        self.copies.forget_stores(self.copies.now(), at);
+                    }
                     self.locks.outputs().push_back(SyncOutput::Answer(waiter, outcome.map(|_| SyncAnswer::Done)));
                 }
                 // The next home drops them, when their program has been silent for long.
@@ -416,25 +419,21 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
     ) -> AtOnce {
         let extent = memory.open(slot, grant, Rights::Write)?;
         let (gid, call, is_last) = (extent.gid(), part.once.call, part.is_last);
-        let write = part.into_write();
+        let (write, at) = (part.into_write(), StoresAt { gid, slot, call });
         let bad = |Malformed(reason)| Error::BadUse { region: gid.to_string(), reason: reason.to_owned() };
-        write.check(extent.len_bytes()).map_err(bad)?;
-        if !self.copies.has(gid, slot) {
-            return Err(bad(Malformed("it has no copies, so stores do not count together")));
-        }
-        let at = StoresAt { gid, slot, call };
-        if let Err(full) = self.open_stores.begin((waiter.link, user.uid), at, (write.memory_len(), is_last)) {
-            self.forget_stores(now, at);
-            return Err(full);
+        let checked = match self.copies.has(gid, slot) {
+            true => write.check(extent.len_bytes()).map_err(bad),
+            false => Err(bad(Malformed("it has no copies, so stores do not count together"))),
+        };
+        let part = (write.memory_len(), is_last);
+        if let Err(error) = checked.and_then(|()| self.open_stores.begin((waiter.link, user.uid), at, part)) {
+            if self.open_stores.end_call(waiter.link, &at) {
+                self.copies.forget_stores(now, at);
+            }
+            return Err(error);
         }
         self.copies.write(now, (gid, slot), CopyAsker::Store(waiter, at, is_last), write);
         Ok(None)
-    }
-
-    /// The last part of some stores will not come.
-    fn forget_stores(&mut self, now: Duration, StoresAt { gid, slot, call }: StoresAt) {
-        let write = ExtentWrite::call(ExtentCall::ForgetStores(call));
-        self.copies.write(now, (gid, slot), CopyAsker::ForgetStores, write);
     }
 
     /// Begins to compare the copies of an extent.
@@ -456,4 +455,9 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
         self.copies.write(now, (gid, slot), CopyAsker::Compare(waiter), write);
         Ok(None)
     }
+}
+
+/// True if a refusal of a part ends its release. After any other the program sends the part again.
+fn ends_stores(error: &Error) -> bool {
+    matches!(error, Error::LimitReached { .. } | Error::BadUse { .. } | Error::Broken { happened: Happened::No, .. })
 }

@@ -39,19 +39,17 @@ pub(crate) struct OpenStores {
 impl OpenStores {
     /// A part comes on a link of that user.
     ///
-    /// **Errors**: [`Error::LimitReached`] where too many are under way, or too many bytes wait. The call is over then.
+    /// **Errors**: [`Error::LimitReached`] where too many are under way, or too many bytes wait. The call is not over by that.
     pub fn begin(&mut self, (link, user): (u64, u32), at: StoresAt, (memory_len, is_last): (u64, bool)) -> Result<()> {
         let full = |what: &str, limit: u64| Err(Error::LimitReached { what: what.to_owned(), limit });
         let under_way = self.links.get(&link).map_or(0, |stores| stores.under_way);
         if under_way >= STORE_PARTS_AT_ONCE {
-            self.end_call(link, &at);
             return full("parts of stores of one connection that are under way", STORE_PARTS_AT_ONCE as u64);
         }
         let memory_len = if is_last { 0 } else { memory_len };
         let own = self.users.get(&user).copied().unwrap_or(0) + memory_len;
         let all = self.users.values().sum::<u64>() + memory_len;
         if !is_last && (own > PENDING_USER_LEN_MAX || all > PENDING_NODE_LEN_MAX) {
-            self.end_call(link, &at);
             return full("bytes of stores that wait for the last part of their release", PENDING_USER_LEN_MAX);
         }
         let stores = self.links.entry(link).or_insert_with(|| LinkStores { user, ..LinkStores::default() });
@@ -67,23 +65,25 @@ impl OpenStores {
         Ok(())
     }
 
-    /// A part was answered. The call `is_over` with its last part, and where its parts were dropped.
-    pub fn end(&mut self, link: u64, at: &StoresAt, is_over: bool) {
-        let Some(stores) = self.links.get_mut(&link) else { return };
+    /// A part was answered. The call `is_over` with its last part, and where one was refused for good. Returns true if the call was not over before.
+    pub fn end(&mut self, link: u64, at: &StoresAt, is_over: bool) -> bool {
+        let Some(stores) = self.links.get_mut(&link) else { return false };
         stores.under_way = stores.under_way.saturating_sub(1);
-        if is_over {
-            self.end_call(link, at);
-        }
+        let was_open = is_over && self.end_call(link, at);
         self.links.retain(|of, stores| *of != link || stores.under_way > 0 || !stores.calls.is_empty());
+        was_open
     }
 
-    fn end_call(&mut self, link: u64, at: &StoresAt) {
-        let Some(stores) = self.links.get_mut(&link) else { return };
-        if stores.calls.get(&key(at)).is_some_and(|(open, _)| open.call.number == at.call.number) {
+    /// No further part of a call counts. Returns true if it was not over before.
+    pub fn end_call(&mut self, link: u64, at: &StoresAt) -> bool {
+        let Some(stores) = self.links.get_mut(&link) else { return false };
+        let is_open = stores.calls.get(&key(at)).is_some_and(|(open, _)| open.call.number == at.call.number);
+        if is_open {
             let len = stores.calls.remove(&key(at)).map_or(0, |(_, len)| len);
             let user = stores.user;
             self.give_back(user, len);
         }
+        is_open
     }
 
     /// A user's parts wait no more.

@@ -43,7 +43,12 @@ pub(crate) struct Timing {
 impl Counts {
     /// A command of so many bytes was admitted.
     pub fn watch(self: &Arc<Counts>, op: &Op, from: CommandOrigin, bytes: u64) -> Timing {
-        Timing { counts: self.clone(), kind: op.kind(), from, bytes, begun: Instant::now() }
+        self.watch_since(op, from, bytes, Instant::now())
+    }
+
+    /// The same of one that began then.
+    pub fn watch_since(self: &Arc<Counts>, op: &Op, from: CommandOrigin, bytes: u64, begun: Instant) -> Timing {
+        Timing { counts: self.clone(), kind: op.kind(), from, bytes, begun }
     }
 
     /// A command was refused.

@@ -3,7 +3,7 @@
 use crate::raw_link::Raw;
 use crate::support::{TestPool, on};
 
-use hanare::{Consistency, Pool, ProgramFace, Shape};
+use hanare::{Consistency, CreateOptions, Pool, ProgramFace, Shape};
 use hanare_protocol::id::{Grant, Slot};
 use hanare_protocol::wire::command::{Command, Op};
 use hanare_protocol::wire::control::NodeCounts;
@@ -50,6 +50,18 @@ fn each_link_of_a_program_tells_its_face_and_a_node_is_one_of_its_own() {
     let all = here.node_counts().unwrap();
     let sum = |counts: &NodeCounts| counts.commands.iter().map(|command| command.bytes).sum::<u64>();
     assert_eq!(sum(&all), home.values().map(sum).sum::<u64>());
+}
+
+#[test]
+fn parts_of_a_flush_to_copies_count_as_puts() {
+    let pool = TestPool::start(2, 64 << 20);
+    let program = pool.client(0);
+    let region = program.create("copied", 1 << 20, &CreateOptions { copies: 2, ..on(1) }).unwrap();
+    let mapping = region.map(Consistency::Explicit).unwrap();
+    mapping.write(0, &[5; 200_000]).unwrap();
+    mapping.flush(0, 1 << 20).unwrap();
+    // A part has as many whole pages as 128 KiB.
+    assert_eq!(done(&counts(&program, 1)[&ProgramFace::Rust], "put"), (2, 200_000));
 }
 
 #[test]

@@ -135,7 +135,8 @@ impl<M: CommandMemory> Incoming<M> {
         self.last
     }
 
-    pub(super) fn memory(&self) -> &M {
+    /// The memory that the link's commands reach.
+    pub fn memory(&self) -> &M {
         &self.memory
     }
 

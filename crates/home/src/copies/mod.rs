@@ -28,6 +28,7 @@ pub(crate) use events::{CopyAsker, blocks, compared};
 pub use events::{CopyInput, CopyOutput};
 
 use crate::memory::{Bytes, Memory};
+use crate::open_stores::StoresAt;
 use crate::wire_output::WireOutput;
 use hanare_protocol::Error;
 use hanare_protocol::copies::{DoneCalls, HolderSet, Term};
@@ -37,7 +38,7 @@ use hanare_protocol::limits::LEASE_MS;
 use hanare_protocol::page::dialing::Dialed;
 use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::control::{NodeAddress, decode, encode};
-use hanare_protocol::wire::copies::{CopiedExtent, CopyFrame, ExtentWrite, FromCopy, FromHolder, ToCopy, ToHolder};
+use hanare_protocol::wire::copies::{CopiedExtent, CopyFrame, ExtentCall, ExtentWrite, FromCopy, FromHolder, ToCopy, ToHolder};
 use hanare_protocol::wire::range_frame::RangeFrame;
 use hanare_protocol::wire::sync::SyncRequest;
 use pace::Pace;
@@ -246,9 +247,9 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         self.outputs.extend(told.transpose().map(|outcome| CopyOutput::Applied { asker, outcome }));
     }
 
-    /// Refuses parts of stores that a copy's node does not know.
+    /// Refuses parts of stores, and their end, that a copy's node does not know.
     fn may_store(&mut self, gid: Gid, slot: Slot, write: &ExtentWrite) -> Result<(), Error> {
-        if write.part_of_stores().is_none() {
+        if !matches!(write.call, Some(ExtentCall::Store { .. } | ExtentCall::ForgetStores(_))) {
             return Ok(());
         }
         let part = self.slots.get(&slot).filter(|extent| extent.gid == gid).and_then(|extent| self.parts.get(extent));
@@ -363,6 +364,19 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
             true => self.awaiting.insert(extent),
             false => self.awaiting.remove(&extent),
         };
+    }
+}
+
+impl<E: Bytes> Copies<E, CopyAsker> {
+    /// The time of the last event that concerned an extent.
+    pub fn now(&self) -> Duration {
+        self.wires.now()
+    }
+
+    /// The last part of some stores will not come.
+    pub fn forget_stores(&mut self, now: Duration, StoresAt { gid, slot, call }: StoresAt) {
+        let write = ExtentWrite::call(ExtentCall::ForgetStores(call));
+        self.write(now, (gid, slot), CopyAsker::ForgetStores, write);
     }
 }
 

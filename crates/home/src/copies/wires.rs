@@ -32,6 +32,11 @@ impl CopyWires {
         self.now = self.now.max(now);
     }
 
+    /// The time of the last event.
+    pub fn now(&self) -> Duration {
+        self.now
+    }
+
     /// A node is reached at that address.
     pub fn know(&mut self, node: NodeId, address: String) {
         self.to.entry(node).or_default().address = address;

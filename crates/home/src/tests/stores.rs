@@ -63,3 +63,25 @@ fn stores_beyond_an_extent_and_to_one_without_copies_are_refused() {
     assert_eq!(plain.ask(4, 1, part(40, 0, true)), [(4, 1, false)]);
     assert_eq!((driven.stored(), plain.stored()), ([0, 0], [0, 0]));
 }
+
+#[test]
+fn a_part_that_is_refused_takes_those_before_it_along() {
+    let mut driven = home();
+    let beyond = match part(40, 1, false) {
+        SyncRequest::Store { slot, grant, part } => {
+            SyncRequest::Store { slot, grant, part: StorePart { ranges: vec![(u64::MAX / 2, 8)], ..part } }
+        }
+        other => other,
+    };
+    // The refused part is beyond the extent, or has not the one before it.
+    for (link, refused) in [(4, beyond), (5, part(40, 2, false))] {
+        assert_eq!(driven.ask(link, 1, part(40, 0, false)), [(link, 1, true)]);
+        assert_eq!(driven.ask(link, 2, refused), [(link, 2, false)]);
+        assert_eq!(driven.ask(link, 3, part(40, 1, true)), [(link, 3, false)], "the first part waits no more");
+        driven.handle(Input::LinkGone { link });
+    }
+    assert_eq!(driven.stored(), [0, 0]);
+    assert_eq!(driven.ask(6, 1, part(40, 0, false)), [(6, 1, true)]);
+    assert_eq!(driven.ask(6, 2, part(40, 1, true)), [(6, 2, true)]);
+    assert_eq!(driven.stored(), [40, 40]);
+}

@@ -15,8 +15,8 @@
 //!
 //! # Costs
 //!
-//! A clean page: 1.1 times a `memcmp` of it. A changed one: 5 times, for a single byte, to 10 times, for bytes in every block of 64. Run
-//! `cargo run --release -p hanare-memory --example diff` for the ratios on a machine.
+//! A clean page: 1.1 times a `memcmp` of it. A changed one: 2 to 3 times, wherever the bytes are. Run `cargo run --release -p hanare-memory
+//! --example diff` for the ratios on a machine.
 
 #[cfg(test)]
 mod tests;
@@ -62,11 +62,7 @@ impl Diff {
         self.mask = [0; MASK_WORDS];
         if twin != page {
             let blocks = twin.as_chunks::<BLOCK>().0.iter().zip(page.as_chunks::<BLOCK>().0);
-            for (word, (old, new)) in self.mask.iter_mut().zip(blocks) {
-                if old != new {
-                    *word = changed_bytes(old, new);
-                }
-            }
+            self.mask.iter_mut().zip(blocks).for_each(|(word, (old, new))| *word = changed_bytes(old, new));
         }
     }
 
@@ -107,8 +103,31 @@ impl std::fmt::Debug for Diff {
     }
 }
 
-/// A bit for each byte that differs, eight bytes at a time.
+/// A bit for each byte that differs.
 fn changed_bytes(old: &[u8; BLOCK], new: &[u8; BLOCK]) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    return changed_by_sixteens(old, new);
+    #[cfg(not(target_arch = "x86_64"))]
+    changed_by_words(old, new)
+}
+
+/// Sixteen bytes at a time.
+#[cfg(target_arch = "x86_64")]
+fn changed_by_sixteens(old: &[u8; BLOCK], new: &[u8; BLOCK]) -> u64 {
+    use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8};
+    let (old, new) = (old.as_ptr().cast::<__m128i>(), new.as_ptr().cast::<__m128i>());
+    // SAFETY: the four quarters of a block are 16 bytes each, read at any alignment. Every processor of this architecture has the instructions.
+    let same = |at: usize| unsafe {
+        let mask = _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_loadu_si128(old.add(at)), _mm_loadu_si128(new.add(at))));
+        u64::from(mask as u16) << (16 * at)
+    };
+    const { assert!(BLOCK == 4 * size_of::<__m128i>()) };
+    !(same(0) | same(1) | same(2) | same(3))
+}
+
+/// Eight bytes at a time.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn changed_by_words(old: &[u8; BLOCK], new: &[u8; BLOCK]) -> u64 {
     let words = old.as_chunks::<8>().0.iter().zip(new.as_chunks::<8>().0);
     words
         .enumerate()
@@ -116,6 +135,7 @@ fn changed_bytes(old: &[u8; BLOCK], new: &[u8; BLOCK]) -> u64 {
 }
 
 /// A bit for each byte of a word that is not zero, lowest first.
+#[cfg(any(test, not(target_arch = "x86_64")))]
 fn nonzero_bytes(word: u64) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     let high = (((word & LOW) + LOW) | word) & !LOW;

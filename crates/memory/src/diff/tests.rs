@@ -91,3 +91,12 @@ fn runs_are_found_at_every_border() {
     }
     assert!(Diff::between(&twin, &twin).is_empty());
 }
+
+proptest! {
+    #[test]
+    fn a_block_has_the_same_changed_bytes_however_they_are_found(old: [u8; BLOCK], places: [bool; BLOCK], flip in 1..=u8::MAX) {
+        let new: [u8; BLOCK] = std::array::from_fn(|at| if places[at] { old[at] ^ flip } else { old[at] });
+        let wanted = (0..BLOCK).fold(0, |mask, at| mask | u64::from(places[at]) << at);
+        prop_assert_eq!((changed_bytes(&old, &new), changed_by_words(&old, &new)), (wanted, wanted));
+    }
+}

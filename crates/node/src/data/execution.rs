@@ -17,6 +17,7 @@ use hanare_protocol::wire::face::ProgramFace;
 use hanare_protocol::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// The node's extents, for the commands of one link.
 pub(crate) struct CommandExtents {
@@ -44,6 +45,13 @@ pub(crate) struct NodeExecution {
     /// The result, where it is not read from the extent as it leaves: old values, a difference, a summary.
     pub result: Vec<u8>,
     _watch: Timing,
+}
+
+impl CommandExtents {
+    /// A part of stores was taken that came at that time. It counts as a put of `len` bytes.
+    pub fn stored(&self, len: u64, begun: Instant) {
+        drop(self.counts.watch_since(&Op::Put, self.from, len, begun));
+    }
 }
 
 impl CommandMemory for CommandExtents {

@@ -17,8 +17,9 @@ use zerocopy::IntoBytes;
 /// The sink of one link.
 pub(crate) struct Inbox {
     pub commands: LinkCommands<CommandExtents, SealedReply>,
-    /// Commands of the message under way, or the body of a query.
+    /// Commands of the message under way, or the body of a query: the first bytes of a room that stays.
     front: Vec<u8>,
+    front_len: usize,
     lists: Vec<u64>,
     pub stage: Vec<u8>,
 }
@@ -29,7 +30,7 @@ impl Inbox {
         let faces = extents.counts.of(user.uid);
         let counts = faces.of(if client == ClientId(0) { ProgramFace::Node } else { ProgramFace::Unknown });
         let commands = LinkCommands::new(CommandExtents { extents, client, from, faces, counts });
-        Inbox { commands, front: Vec::new(), lists: Vec::new(), stage: Vec::new() }
+        Inbox { commands, front: Vec::new(), front_len: 0, lists: Vec::new(), stage: Vec::new() }
     }
 }
 
@@ -37,15 +38,17 @@ impl Inbox {
 // are until the link asks again; the session drops the link before the inbox.
 unsafe impl Sink for Inbox {
     fn place(&mut self, head: &Head, at: u64) -> Result<Window, Refusal> {
-        let buffers = Buffers { front: &self.front, lists: &self.lists, stage: &self.stage };
+        let buffers = Buffers { front: &self.front[..self.front_len], lists: &self.lists, stage: &self.stage };
         let incoming = &mut self.commands.incoming;
         let destination = incoming.place(head, at, buffers).map_err(|malformed| Refusal(malformed.0.to_owned()))?;
         Ok(match destination {
             Destination::Front(len) => {
                 self.lists.clear();
-                self.front.resize(len as usize, 0);
+                self.front_len = len as usize;
+                // Bytes that the link fills anyway are not zeroed each time.
+                self.front.resize(self.front.len().max(self.front_len), 0);
                 // SAFETY: the buffer is not touched until the link has filled it and asks again, or is dropped.
-                unsafe { Window::of_mut(&mut self.front) }
+                unsafe { Window::of_mut(&mut self.front[..self.front_len]) }
             }
             Destination::Lists(len) => {
                 self.lists.resize(len as usize / 8, 0);
@@ -68,9 +71,9 @@ unsafe impl Sink for Inbox {
     }
 
     fn message(&mut self, head: &Head) {
-        let buffers = Buffers { front: &self.front, lists: &self.lists, stage: &self.stage };
+        let buffers = Buffers { front: &self.front[..self.front_len], lists: &self.lists, stage: &self.stage };
         self.commands.incoming.message(head, buffers);
-        self.front.clear();
+        self.front_len = 0;
     }
 
     fn keeps(&mut self, filled: usize) -> bool {

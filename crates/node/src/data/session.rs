@@ -5,13 +5,14 @@ use super::inbox::Inbox;
 use super::replies::{NodeAnswers, NodeResponse, Pumped, Replies, show_life};
 use crate::extents::Extents;
 use hanare_fabric::{Link, LinkError, Sight};
-use hanare_home::{LinkCommands, LinkOutcomes, Need};
+use hanare_home::{CommandMemory, LinkCommands, LinkOutcomes, Need};
 use hanare_protocol::Error;
 use hanare_protocol::id::{ClientId, User};
 use hanare_protocol::wire::control::CommandOrigin;
 use hanare_protocol::wire::copies::ExtentWrite;
-use hanare_protocol::wire::exchange::Query;
+use hanare_protocol::wire::exchange::{Query, Reply};
 use hanare_protocol::wire::head::{Head, Kind};
+use hanare_protocol::wire::stores::StorePart;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,6 +31,8 @@ pub(crate) struct Session {
     link: Box<dyn Link>,
     inbox: Inbox,
     replies: Replies,
+    /// Parts of stores without an answer: the request's number, the bytes, and when it came.
+    stores: Vec<(u64, u64, Instant)>,
     /// The program, 0 for a node, and its user.
     who: (ClientId, User),
     /// True if each turn begins with a check that the client is there.
@@ -55,7 +58,8 @@ impl Session {
     pub fn new(link: Box<dyn Link>, extents: Arc<Extents>, who: (ClientId, User), looks: bool) -> Session {
         // Programs of this host have no series: their link ends with them.
         let from = if looks { CommandOrigin::OtherHost } else { CommandOrigin::OwnHost };
-        Session { link, inbox: Inbox::new(extents, from, who), replies: Replies::default(), who, looks, is_drained: false }
+        let (inbox, replies) = (Inbox::new(extents, from, who), Replies::default());
+        Session { link, inbox, replies, stores: Vec::new(), who, looks, is_drained: false }
     }
 
     fn answers(&self) -> &NodeAnswers {
@@ -133,8 +137,20 @@ impl Session {
         Ok(turn)
     }
 
+    /// A part of stores comes. Its answer follows.
+    pub fn watch_stores(&mut self, seq: u64, part: &StorePart) {
+        self.stores.push((seq, part.operand.len() as u64, Instant::now()));
+    }
+
     /// Answers a query.
     pub fn answer(&mut self, now: Duration, seq: u64, what: NodeResponse) -> Result<(), LinkError> {
+        if let Some(at) = self.stores.iter().position(|(of, ..)| *of == seq) {
+            let ((_, len, begun), memory) = (self.stores.swap_remove(at), self.inbox.commands.incoming.memory());
+            match &what {
+                NodeResponse::Reply(Reply::Refused(error)) => memory.refused(error),
+                _ => memory.stored(len, begun),
+            }
+        }
         let answers = &mut self.inbox.commands.answers;
         answers.push(seq, what);
         self.is_drained &= self.replies.pump(answers, &mut *self.link, now)? != Pumped::Work;

@@ -5,8 +5,8 @@
 //! connects, and sealing takes nothing but memory that is there. An endpoint is always TCP, whatever `HANARE_FABRIC` and the node say. A
 //! fault may happen inside any library, so none can be called, and an RDMA library takes locks.
 //!
-//! An endpoint has one request at a time under way, by the one thread that holds its context. After one loss it stays lost until there is
-//! another connection. A late reply would pass for the next one's.
+//! An endpoint has one request at a time under way, by the one thread that holds its context. Parts of one release go together. After one loss
+//! the endpoint stays lost until there is another connection. A late reply would pass for the next one's.
 //!
 //! Safety invariant of this module: one thread at a time uses an endpoint (it is not `Sync`). Its callees never come back to it, so
 //! nobody else looks at its buffer.
@@ -195,13 +195,18 @@ impl Endpoint {
 
     /// Receives the head of the answer to request `seq`; signs of life before it begin the bound anew.
     pub fn receive_head(&self, seq: u64) -> Result<Head, Broken> {
+        self.receive_head_of(|of| of == seq)
+    }
+
+    /// [`Endpoint::receive_head`] of any request that is expected.
+    pub fn receive_head_of(&self, is_expected: impl Fn(u64) -> bool) -> Result<Head, Broken> {
         loop {
             let mut bytes = [0; HEAD_LEN];
             self.receive(&mut bytes)?;
             count(&self.traffic.messages_received, 1);
             match Head::decode(&bytes) {
                 Ok(head) if head.kind == Kind::Working => {}
-                Ok(head) if head.seq == seq => return Ok(head),
+                Ok(head) if is_expected(head.seq) => return Ok(head),
                 _ => return Err(self.give_up(Broken::Nonsense)),
             }
         }

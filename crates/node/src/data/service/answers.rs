@@ -1,6 +1,7 @@
 //! Results of links' turns, and replies to waiting clients.
 
 use super::*;
+use hanare_protocol::wire::sync::SyncRequest;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 impl ServiceLoop {
@@ -63,7 +64,10 @@ impl ServiceLoop {
                 self.answer(id, seq, Response::Reply(Reply::Told(happened)));
             }
             Query::Sync(request) => {
-                let Some(SeatedLink { seat: Connection::Client(session), .. }) = self.places.get(&id) else { return };
+                let Some(SeatedLink { seat: Connection::Client(session), .. }) = self.places.get_mut(&id) else { return };
+                if let SyncRequest::Store { part, .. } = &request {
+                    session.watch_stores(seq, part);
+                }
                 let from = (session.client(), session.user());
                 self.tell_home(Input::Request { waiter: Waiter { link: id, seq }, from, request });
             }

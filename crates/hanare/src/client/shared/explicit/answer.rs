@@ -29,26 +29,31 @@ pub(super) fn expect(endpoint: &Endpoint, seq: u64, expected: u64, reason: &mut 
     let head = endpoint.receive_head(seq).map_err(Why::Broken)?;
     match head.kind {
         Kind::Done if head.body_len == expected => Ok(()),
-        Kind::Refused => Err(Why::Refused(receive_body(endpoint, &head, reason)?)),
+        Kind::Refused => Err(Why::Refused(receive_body(endpoint, &head, reason).map_err(Why::Broken)?)),
         _ => Err(Why::Broken(endpoint.give_up(Broken::Nonsense))),
     }
 }
 
-/// Takes the answer to stores, which is that they are done; a refusal's reason goes to `room`.
-pub(super) fn expect_stored(endpoint: &Endpoint, seq: u64, room: &mut [u8]) -> Result<(), Why> {
-    let head = endpoint.receive_head(seq).map_err(Why::Broken)?;
+/// Takes the answer to one of the stores that are expected, which is that they are done. Returns its number, and where it is refused the length
+/// of the reason in `room`.
+pub(super) fn expect_stored(
+    endpoint: &Endpoint,
+    is_expected: impl Fn(u64) -> bool,
+    room: &mut [u8],
+) -> Result<(u64, Result<(), usize>), Broken> {
+    let head = endpoint.receive_head_of(is_expected)?;
     let len = receive_body(endpoint, &head, room)?;
     match head.kind {
-        Kind::Synced if control::decode(&room[..len]) == Ok(SyncAnswer::Done) => Ok(()),
-        Kind::Refused => Err(Why::Refused(len)),
-        _ => Err(Why::Broken(endpoint.give_up(Broken::Nonsense))),
+        Kind::Synced if control::decode(&room[..len]) == Ok(SyncAnswer::Done) => Ok((head.seq, Ok(()))),
+        Kind::Refused => Ok((head.seq, Err(len))),
+        _ => Err(endpoint.give_up(Broken::Nonsense)),
     }
 }
 
 /// Takes the body of an answer, as far as there is room. Returns the bytes that were taken.
-fn receive_body(endpoint: &Endpoint, head: &Head, room: &mut [u8]) -> Result<usize, Why> {
+fn receive_body(endpoint: &Endpoint, head: &Head, room: &mut [u8]) -> Result<usize, Broken> {
     let len = (head.body_len as usize).min(room.len());
-    endpoint.receive(&mut room[..len]).map_err(Why::Broken)?;
-    endpoint.skip(head.body_len - len as u64).map_err(Why::Broken)?;
+    endpoint.receive(&mut room[..len])?;
+    endpoint.skip(head.body_len - len as u64)?;
     Ok(len)
 }

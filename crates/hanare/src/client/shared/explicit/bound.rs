@@ -94,7 +94,7 @@ impl Pager {
     /// looked at.
     fn each_dirty(&self, first: u64, end: u64, mut work: impl FnMut(u64) -> Result<(), Refused>) -> (u64, Result<()>) {
         let mut pages: PageList = [0; LANE_PAGE_COUNT];
-        let (len, next) = self.hold_some(first, end, State::is_dirty, &mut pages);
+        let (len, next) = self.hold_some(self.twins.pages_in(first..end), end, State::is_dirty, &mut pages);
         let dirty: Vec<u64> = pages[..len].iter().copied().filter(|page| self.words.look(*page).is_dirty()).collect();
         let done = self.close(&dirty).and_then(|()| dirty.iter().try_for_each(|page| work(*page)));
         pages[..len].iter().for_each(|page| self.words.release(*page));

@@ -133,7 +133,7 @@ impl Pager {
         let done = self.close(&dirty).and_then(|()| those.iter().try_for_each(settle));
         self.by_state(&dirty, |run, state| {
             if state == State::HeldClean {
-                self.twins.forget(run);
+                self.twins.settle(run);
             }
         });
         those.iter().for_each(|(page, ..)| self.words.release(*page));

@@ -22,7 +22,7 @@
 //! | `homes`, `message`, `answer` | requests to the nodes that hold the pages, written into a lane's room |
 //! | `next_homes` | connections to the homes of today, and who is home later |
 //! | `slots` | the limit on frames, and the clock |
-//! | `twins` | the clean bytes of dirty pages |
+//! | `twins` | the clean bytes of dirty pages, and which pages may be dirty |
 //!
 //! Changes of a page follow the state machine of `hanare_protocol::page::own_page`.
 //!
@@ -87,6 +87,9 @@ use std::sync::atomic::AtomicBool;
 /// Most pieces of this host that are mapped as they are, each a mapping of its own: a process has 65,530 of those. With more, the
 /// pages of this host are fetched like all others.
 const DIRECT_COUNT_MAX: usize = 8192;
+
+/// Twins of clean pages stay while all twins take no more than this part of the frames.
+const TWINS_KEPT_PART: u64 = 8;
 
 /// Fewest frames: an instruction may touch two pages, and several threads run one each.
 const FRAME_COUNT_MIN: u64 = 64;
@@ -402,7 +405,7 @@ fn watch(
         span,
         uffd,
         frames,
-        twins: twins::Twins::new(page_count)?,
+        twins: twins::Twins::new(page_count, limit / TWINS_KEPT_PART)?,
         digests: digests::Digests::new(page_count)?,
         words: OwnPages::new(page_count)?,
         slots: slots::Slots::new(limit, page_count)?,

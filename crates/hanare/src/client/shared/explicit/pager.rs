@@ -51,6 +51,15 @@ use std::time::Instant;
 /// Pages given back at once: one shoot-down and few calls for all of them.
 const EVICT_COUNT: usize = 32;
 
+/// Most pages between two that are protected by one call: as many cost as much as another call.
+const NEAR_COUNT: u64 = 16;
+
+/// The runs of `pages`, which ascend; those with at most `gap` pages between them are one.
+fn near_runs(pages: &[u64], gap: u64) -> impl Iterator<Item = Run> + '_ {
+    let is_near = move |one: &u64, next: &u64| next - one <= gap + 1;
+    pages.chunk_by(is_near).map(|those| Run { first: those[0], count: those[those.len() - 1] - those[0] + 1 })
+}
+
 /// Room for numbers of pages.
 pub(super) type PageList = [u64; LANE_PAGE_COUNT];
 
@@ -194,7 +203,7 @@ impl Pager {
     /// Held: the page, clean.
     fn make_twin(&self, page: u64) -> Result<(), Refused> {
         // SAFETY: the caller holds the page; the reference ends here (invariant 1).
-        self.frames.read(Run::one(page), unsafe { self.twins.of(page) })?;
+        self.frames.read(Run::one(page), unsafe { self.twins.make(page) })?;
         count(&self.counters.twins, 1);
         self.words.step(page, Event::Open);
         Ok(())
@@ -377,6 +386,7 @@ impl Pager {
     /// Gives a run of clean held pages back, and lets them go; returns how many were given back.
     pub(super) fn drop_run(&self, run: Run) -> u64 {
         let is_punched = self.punch(run).is_ok();
+        self.twins.forget(run);
         for page in run.first..run.first + run.count {
             if is_punched {
                 self.words.step(page, Event::Drop);
@@ -387,30 +397,41 @@ impl Pager {
         if is_punched { run.count } else { 0 }
     }
 
-    /// From here on no store is under way in these pages. Held: the pages, dirty and ascending.
+    /// From here on no store is under way in these pages. Those between near ones are protected, too: a store there faults once more. Held: the
+    /// pages, dirty and ascending.
     pub(super) fn close(&self, pages: &[u64]) -> Result<(), Refused> {
-        runs_of(pages).try_for_each(|run| self.uffd.protect(self.span.pages(run.first, run.count)))?;
+        let protect = |run: Run| self.uffd.protect(self.span.pages(run.first, run.count));
+        let gap = if self.direct.is_none() { NEAR_COUNT } else { 0 };
+        match near_runs(pages, gap).try_for_each(protect) {
+            // A page between them is lost for good, and its place is another mapping.
+            Err(Refused::Unregistered) if gap > 0 => runs_of(pages).try_for_each(protect)?,
+            protected => protected?,
+        }
         pages.iter().for_each(|page| self.words.step(*page, Event::Close));
         Ok(())
     }
 
-    /// Holds pages of `first .. end` that are in a state that is wanted, as many as there is room for; waits for the first of
-    /// them alone. Returns how many, and the page from which on nothing was looked at.
-    pub(super) fn hold_some(&self, first: u64, end: u64, is_wanted: impl Fn(State) -> bool, pages: &mut [u64]) -> (usize, u64) {
-        let (mut len, mut page) = (0, first);
-        while page < end && len < pages.len() {
-            if is_wanted(self.words.look(page)) {
-                if len == 0 {
-                    self.words.hold(page);
-                } else if self.words.try_hold(page).is_none() {
-                    break;
-                }
-                pages[len] = page;
-                len += 1;
+    /// Holds those of ascending pages that are in a wanted state, as many as there is room for. Waits for the first of them alone. Returns how many,
+    /// and the page from which on nothing was looked at: `end` at the end of the list.
+    pub(super) fn hold_some(
+        &self,
+        those: impl Iterator<Item = u64>,
+        end: u64,
+        is_wanted: impl Fn(State) -> bool,
+        pages: &mut [u64],
+    ) -> (usize, u64) {
+        let mut len = 0;
+        for page in those.filter(|page| is_wanted(self.words.look(*page))) {
+            if len == pages.len() || len > 0 && self.words.try_hold(page).is_none() {
+                return (len, page);
             }
-            page += 1;
+            if len == 0 {
+                self.words.hold(page);
+            }
+            pages[len] = page;
+            len += 1;
         }
-        (len, page)
+        (len, end)
     }
 
     /// Trouble with one page as an error, without a reason that a node gave. Not for a signal handler.

@@ -111,11 +111,8 @@ impl SentPages<'_> {
             });
             self.note(home, sent);
         }
-        for release in open {
-            let home = release.home();
-            let sent = homes.finish(release, tools, twins, &mut |pages, room| self.read(pages, room));
-            self.note(home, sent);
-        }
+        let finished = homes.finish(open, tools, twins, &mut |pages, room| self.read(pages, room));
+        finished.into_iter().for_each(|(home, sent)| self.note(home, sent));
     }
 }
 
@@ -127,7 +124,7 @@ impl Explicit {
     /// Stores to a region with copies are whole on each extent: all of them are there or none, also where this process dies meanwhile. More than
     /// 64 MiB of them, with their places, go as several.
     ///
-    /// **Cost**: a look at a word of 4 bytes for each page. For each 64 dirty pages about one message each way for each home, with the
+    /// **Cost**: a look at a bit of each page. For each 64 dirty pages about one message each way for each home, with the
     /// changed bytes and no others. The next store to a flushed page faults once. **Errors**: [`hanare_protocol::Error::NodeLost`] and those of
     /// [`Region::put`](crate::Region::put). Pages that are not home stay dirty, so the next flush sends them. All other pages of the range are home even so.
     ///
@@ -193,7 +190,7 @@ impl Pager {
         }
         self.by_state(dirty, |run, state| {
             if state == State::HeldClean {
-                self.twins.forget(run);
+                self.twins.settle(run);
             }
         });
         failed.map_or(Ok(()), Err)
@@ -225,11 +222,11 @@ impl Pager {
     /// Sends home what was stored in pages `first .. end`, or of that what lies in the ranges `within`, which ascend. A part of the
     /// work at a time, so that whoever needs a page waits for that part alone. Returns the page from which on nothing was looked at.
     ///
-    /// **Cost**: a look at each page's word. For each [`FLUSH_COUNT`] dirty pages a protection, and a message for each home: more
+    /// **Cost**: a look at a bit of each page. For each [`FLUSH_COUNT`] dirty pages a protection, and a message for each home: more
     /// where their changes exceed its room. A read for each 64.
     pub fn flush_some(&self, first: u64, end: u64, within: Option<&[Range<u64>]>) -> (u64, Result<()>) {
         let mut pages = [0; FLUSH_COUNT];
-        let (len, next) = self.hold_some(first, end, State::is_dirty, &mut pages);
+        let (len, next) = self.hold_some(self.twins.pages_in(first..end), end, State::is_dirty, &mut pages);
         if len == 0 {
             return (next, Ok(()));
         }
@@ -241,7 +238,7 @@ impl Pager {
 
     /// Pages of ascending runs with stores that are not home.
     fn dirty_in(&self, runs: &[Range<u64>]) -> Vec<u64> {
-        let pages = runs.iter().flat_map(|run| run.start..run.end.min(self.page_count));
+        let pages = runs.iter().flat_map(|run| self.twins.pages_in(run.start..run.end.min(self.page_count)));
         pages.filter(|page| self.words.look(*page).is_dirty()).collect()
     }
 

@@ -70,7 +70,7 @@ impl Pager {
             asked.reserve(LANE_PAGE_COUNT);
             let mut pages: PageList = [0; LANE_PAGE_COUNT];
             // A page that is being fetched may get older bytes.
-            let (len, next) = self.hold_some(page, end, |state| state != State::Absent, &mut pages);
+            let (len, next) = self.hold_some(page..end, end, |state| state != State::Absent, &mut pages);
             done = if asks { self.learn(&pages[..len]) } else { Ok(()) };
             for &page in &pages[..len] {
                 if self.words.look(page).is_here() {
