@@ -240,6 +240,21 @@ impl World {
         self.drive_coordinator(off);
     }
 
+    /// The coordinator takes a node for lost; `None` where too many were that live.
+    fn lose(&mut self, at: usize, extent: &Extent) -> Option<()> {
+        if !self.hosts[at].is_dead {
+            if self.cuts >= extent.cuts {
+                return None;
+            }
+            self.cuts = self.cuts.saturating_add(1);
+        }
+        self.hosts[at].is_lost = true;
+        self.wires.retain(|(from, to), _| (*from, *to) != (at, NODES) && (*from, *to) != (NODES, at));
+        self.holders.on_lost(node(at));
+        self.drive_coordinator(extent.off);
+        Some(())
+    }
+
     /// A node that is back hears that it is none of the holders, and frees the extent.
     fn free(&mut self, at: usize) {
         let set = self.holders.set();
@@ -508,18 +523,7 @@ impl Model for Extent {
                 world.hosts[at] = Host { is_dead: true, is_lost: world.hosts[at].is_lost, ..Host::default() };
                 world.wires.retain(|(_, to), _| *to != at);
             }
-            Move::Lose(at) if !world.hosts[at].is_lost => {
-                if !world.hosts[at].is_dead {
-                    if world.cuts >= self.cuts {
-                        return None;
-                    }
-                    world.cuts = world.cuts.saturating_add(1);
-                }
-                world.hosts[at].is_lost = true;
-                world.wires.retain(|(from, to), _| (*from, *to) != (at, NODES) && (*from, *to) != (NODES, at));
-                world.holders.on_lost(node(at));
-                world.drive_coordinator(self.off);
-            }
+            Move::Lose(at) if !world.hosts[at].is_lost => world.lose(at, self)?,
             Move::Silent { home, copy } if world.hosts[copy].is_dead || world.hosts[copy].is_lost || self.cuts > 0 => {
                 world.silence(home, copy, self.off)?;
             }

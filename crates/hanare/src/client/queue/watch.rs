@@ -45,7 +45,7 @@ const NAP: Duration = Duration::from_millis(QUEUE_NAP_MS);
 #[derive(Clone)]
 pub struct QueueEvent {
     told: Arc<Told>,
-    /// Where there may be bells of other hosts.
+    /// There may be bells of other hosts.
     shown: Option<Arc<Shown>>,
 }
 
