@@ -329,14 +329,15 @@ impl Wait {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use hanare_fabric::tcp::Socket;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::thread;
 
-    fn pair(bound: Duration) -> (Endpoint, TcpStream) {
+    /// An endpoint, and its peer.
+    pub fn pair(bound: Duration) -> (Endpoint, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let ours = Channel::plain(Socket::new(ours).unwrap());

@@ -78,7 +78,7 @@ pub(crate) struct Tools {
 }
 
 /// A context's way to new connections: orders, its number there, and the time for them.
-pub(crate) struct Renewer(Option<(Arc<Orders>, usize, Duration)>);
+pub(crate) struct Renewer(pub(super) Option<(Arc<Orders>, usize, Duration)>);
 
 impl Tools {
     /// Makes another connection to home number `home`, if it was found broken though its node may live. Returns true if it is good. A node

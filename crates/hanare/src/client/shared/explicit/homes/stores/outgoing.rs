@@ -251,3 +251,149 @@ fn refusal<E>(why: Why, reason: &[u8]) -> Option<Stopped<E>> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::shared::endpoint::Endpoint;
+    use crate::client::shared::endpoint::tests::pair;
+    use crate::client::shared::fault_contexts::Renewer;
+    use hanare_protocol::id::{Grant, NodeId, Slot};
+    use hanare_protocol::placement::Extent;
+    use hanare_protocol::wire::exchange::Reply;
+    use hanare_protocol::wire::head::{HEAD_LEN, Head};
+    use hanare_protocol::wire::sync::SyncAnswer;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::thread;
+    use std::time::Duration;
+
+    /// Time after which a home is given up that a broken client makes wait.
+    const BOUND: Duration = Duration::from_secs(20);
+
+    /// Bytes of a part.
+    const LEN: u64 = 100;
+
+    fn target() -> Target {
+        Target::new(0, &Extent { node: NodeId(7), slot: Slot(3), len: 1 << 20 }, Grant([9; 16]))
+    }
+
+    fn release() -> Outgoing {
+        let call = UpdateCall { client: 5, sequence: 0, number: 1, is_repeat: false };
+        Outgoing { filled: part_of(Once { call, at: 0 }), under_way: VecDeque::new(), spare: None, memory_len: 0 }
+    }
+
+    /// Runs a client with a connection to a home.
+    fn with_home<T>(client: impl FnOnce(&mut HomeWire<'_>) -> T, home: impl FnOnce(&mut TcpStream) + Send) -> T {
+        let (endpoint, mut stream) = pair(BOUND);
+        let mut endpoints = [endpoint];
+        thread::scope(|scope| {
+            scope.spawn(move || home(&mut stream));
+            let (renewer, mut reason, mut seq, mut call) = (Renewer(None), vec![0; 1000], 40, 1);
+            let endpoints: &mut [Endpoint] = &mut endpoints;
+            client(&mut HomeWire { home: 0, endpoints, renewer: &renewer, reason: &mut reason, seq: &mut seq, call: &mut call })
+        })
+    }
+
+    fn post_all(wire: &mut HomeWire<'_>, release: &mut Outgoing, parts: u64) -> Result<(), Stopped<Failed>> {
+        for part in 0..parts {
+            release.add(part * 1000, &[part as u8; LEN as usize]);
+            if part + 1 == parts {
+                wire.post_last(&target(), release)?
+            } else {
+                wire.post(&target(), release)?
+            }
+            assert!(release.under_way.len() <= STORE_PARTS_AT_ONCE);
+        }
+        wire.settle(&target(), release)
+    }
+
+    fn take(stream: &mut TcpStream) -> (u64, StorePart) {
+        let mut head = [0; HEAD_LEN];
+        stream.read_exact(&mut head).unwrap();
+        let head = Head::decode(&head).unwrap();
+        let mut body = vec![0; head.body_len as usize];
+        stream.read_exact(&mut body).unwrap();
+        match Query::decode(&head, &body).unwrap() {
+            Query::Sync(SyncRequest::Store { slot: Slot(3), part, .. }) => (head.seq, part),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn answer(stream: &mut TcpStream, seq: u64, outcome: Result<(), Error>) {
+        let reply = outcome.map_or_else(Reply::Refused, |()| Reply::Synced(SyncAnswer::Done));
+        let (head, body) = reply.encode(seq);
+        stream.write_all(&[&head.encode()[..], &body].concat()).unwrap();
+    }
+
+    #[test]
+    fn parts_go_before_the_answers_to_others_which_come_in_any_order() {
+        const COUNT: u64 = 2 * STORE_PARTS_AT_ONCE as u64 + 3;
+        let home = |stream: &mut TcpStream| {
+            let mut left = COUNT;
+            while left > 0 {
+                let some = left.min(STORE_PARTS_AT_ONCE as u64);
+                let taken: Vec<_> = (0..some).map(|_| take(stream)).collect();
+                for (index, (_, part)) in (COUNT - left..).zip(&taken) {
+                    assert_eq!((part.once.at, part.is_last), (index * LEN, index + 1 == COUNT));
+                    assert_eq!((&part.ranges[..], part.operand[7]), (&[(index * 1000, LEN)][..], index as u8));
+                }
+                taken.iter().rev().for_each(|(seq, _)| answer(stream, *seq, Ok(())));
+                left -= some;
+            }
+        };
+        let sent = with_home(
+            |wire| {
+                let mut release = release();
+                assert!(post_all(wire, &mut release, COUNT).is_ok());
+                release.sent_len()
+            },
+            home,
+        );
+        assert_eq!(sent, COUNT * LEN);
+    }
+
+    #[test]
+    fn a_refused_part_ends_the_release_and_leaves_no_answer_on_the_connection() {
+        let full = || Error::LimitReached { what: "bytes".to_owned(), limit: 1 };
+        let gone =
+            || Error::Broken { node: NodeId(7), what: "a release".to_owned(), reason: "gone".to_owned(), happened: Happened::No };
+        let home = |stream: &mut TcpStream| {
+            let taken: Vec<u64> = (0..5).map(|_| take(stream).0).collect();
+            // A refusal needs no copy, and overtakes the answer to a part before it.
+            for (part, outcome) in [(0, Ok(())), (2, Err(full())), (1, Ok(())), (3, Err(gone())), (4, Err(gone()))] {
+                answer(stream, taken[part], outcome);
+            }
+            let (seq, part) = take(stream);
+            assert_eq!(part.once.at, 0);
+            answer(stream, seq, Ok(()));
+        };
+        with_home(
+            |wire| {
+                let stopped = post_all(wire, &mut release(), 5);
+                assert!(matches!(stopped, Err(Stopped::NotWhole)));
+                assert!(post_all(wire, &mut release(), 1).is_ok(), "the connection serves on");
+            },
+            home,
+        );
+    }
+
+    #[test]
+    fn a_release_that_is_abandoned_ends_its_connection() {
+        let home = |stream: &mut TcpStream| {
+            take(stream);
+            assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
+        };
+        with_home(
+            |wire| {
+                let mut release = release();
+                wire.abandon(&release);
+                assert!(!wire.endpoints[0].is_ended(), "nothing was sent");
+                release.add(0, &[1; 8]);
+                assert!(wire.post::<Failed>(&target(), &mut release).is_ok());
+                wire.abandon(&release);
+            },
+            home,
+        );
+    }
+}
