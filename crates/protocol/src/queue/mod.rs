@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`layout`] | what a queue is made of, and where each part lies in memory |
+//! | [`appends`] | which appends a write port sends again, and which units count: decided by its program |
 //! | [`allowance`] | how much a node's queues may spill for each user |
 //! | [`link`] | what goes from a writer's program straight to the reader's, and how it keeps its order with what the home appends |
 //! | [`ports`] | the ports of an array as a value, for nodes that have copies of it |
@@ -13,6 +14,8 @@
 
 #[deny(clippy::arithmetic_side_effects)]
 pub mod allowance;
+#[deny(clippy::arithmetic_side_effects)]
+pub mod appends;
 #[deny(clippy::arithmetic_side_effects)]
 pub mod home;
 #[deny(clippy::arithmetic_side_effects)]
@@ -25,6 +28,7 @@ pub mod ports;
 #[cfg(test)]
 mod explore;
 
+pub use appends::{AppendOrder, AppendStep, AppendTerms, BegunAppend};
 pub use home::{Appended, Home, NoSpill, PortId, Ring, Store};
 pub use layout::{Overflow, QueueForm, Unit};
 pub use ports::{OpenPort, PortTable};

@@ -1,9 +1,10 @@
 //! The homes and copies of a node, driven as its process drives them, and the connections between nodes.
 
 use super::process::{Process, ProcessLife, address};
+use super::queues::is_of_queue;
 use super::{Cluster, Defect, Event, FrameBox};
 use crate::check::Check;
-use hanare_home::{CopyInput, CopyOutput, Input, Output, PageVectors, WireOutput};
+use hanare_home::{CopyInput, CopyOutput, Input, Output, PageVectors, SyncOutput, WireOutput};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::versions::OLDEST;
 use hanare_protocol::wire::copies::{CopiedExtent, FromHolder};
@@ -32,9 +33,15 @@ impl Cluster {
     pub(super) fn take(&mut self, at: ProcessLife, outputs: Vec<Output<PageVectors>>) -> Check {
         for output in outputs {
             match output {
+                Output::Copies(CopyOutput::Applied { asker, outcome }) if is_of_queue(asker) => {
+                    self.on_queue_applied(at, asker, outcome)?;
+                }
                 Output::Copies(CopyOutput::Applied { asker, outcome }) => self.on_applied(at, asker, outcome)?,
                 Output::Copies(CopyOutput::Say { extent, message }) => self.say(at, extent, message)?,
                 Output::Copies(CopyOutput::Wire(output)) => self.do_wire(at, output),
+                Output::Sync(SyncOutput::Answer(waiter, outcome)) if is_of_queue(waiter.link) => {
+                    self.on_queue_answered(waiter, outcome)?;
+                }
                 Output::Sync(output) => self.take_of_locks(at, output)?,
                 Output::Pages(_) => return Err("no program asked for pages".to_owned()),
             }

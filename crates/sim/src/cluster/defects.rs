@@ -65,6 +65,18 @@ defects! {
     HideUse,
     /// The next coordinator forgets which nodes are drained.
     ForgetDrains,
+    /// Units of an append that is sent again count again.
+    CountAgain,
+    /// A home says that units are freed, and frees none.
+    ForgetFrees,
+    /// A reader frees units when it sees that they are there, and dies before it has them.
+    FreeFetched,
+    /// Copies do not hear what readers have freed.
+    ForgetHeads,
+    /// Copies that are made do not hear who writes and who reads.
+    ForgetPorts,
+    /// The home of queues does not hear that connections end.
+    KeepPorts,
     /// The coordinator of a keeper that leads, or led, acts on outputs before a majority has their batch.
     AnswerUndecided,
     /// Answers without records leave without a round of questions.
@@ -124,6 +136,11 @@ impl Defect {
     /// True if only runs with programs of words can show it.
     pub fn is_of_words(self) -> bool {
         (Defect::ApplyFirst as usize..Defect::AnswerUndecided as usize).contains(&(self as usize))
+    }
+
+    /// True if only runs with queues can show it.
+    pub fn is_of_queues(self) -> bool {
+        (Defect::CountAgain as usize..Defect::AnswerUndecided as usize).contains(&(self as usize))
     }
 
     /// True if only runs with two releases can show it.

@@ -58,6 +58,7 @@ impl Cluster {
     pub(super) fn is_at_rest(&self) -> Check {
         self.programs.judge_rest()?;
         self.judge_words()?;
+        self.judge_queues()?;
         self.judge_releases()?;
         self.judge_tenants()?;
         self.judge_locks_at_rest()?;

@@ -1,6 +1,6 @@
 //! A node's memory: slots, lengths, and grants of an epoch; and the bytes.
 
-use super::memory::SimExtent;
+use super::memory::{ExtentDefects, SimExtent};
 use crate::dice::Dice;
 use hanare_home::{Bytes, Memory as HomeMemory};
 use hanare_protocol::error::{Error, Result};
@@ -30,8 +30,8 @@ pub(crate) struct Lender {
     pub has_lease: bool,
     /// Versions of the wire that the node speaks.
     pub versions: Versions,
-    /// A defect: copies apply each write when the next one comes.
-    pub is_late: bool,
+    /// Defects of its extents.
+    pub defects: ExtentDefects,
     /// A defect: it tells nobody that its host runs short.
     pub hides_shortage: bool,
     grants: Dice,
@@ -50,7 +50,7 @@ impl Lender {
             lent,
             has_lease: false,
             versions,
-            is_late: false,
+            defects: ExtentDefects::default(),
             hides_shortage: false,
             grants: Dice::new(life << 32),
         }
@@ -91,7 +91,7 @@ impl Lender {
             let slot = (0..).map(Slot).find(|slot| !self.extents.contains_key(slot)).expect("slots do not end");
             let extent = ReportedExtent { slot, gid, len: *len, read: self.grant(), write: self.grant() };
             self.extents.insert(slot, extent);
-            let bytes = SimExtent::new(gid, slot, *len, self.is_late);
+            let bytes = SimExtent::new(gid, slot, *len, self.defects);
             if is_copied {
                 bytes.set_copied(true);
             }

@@ -1,6 +1,7 @@
 //! Processes that begin and die.
 
 use super::lender::{LENT, Lender, MUCH_LENT};
+use super::memory::ExtentDefects;
 use super::*;
 use hanare_home::LockTerms;
 use hanare_protocol::coordinator::{Commits, WaitingOutputs};
@@ -20,7 +21,7 @@ impl Cluster {
         let incarnation = self.incarnation(node, life);
         let lent = if self.terms == Terms::Harsh { LENT } else { MUCH_LENT };
         let mut lender = Lender::new(life, lent, versions);
-        lender.is_late = self.has(Defect::ApplyLate);
+        lender.defects = ExtentDefects { is_late: self.has(Defect::ApplyLate), forgets_ports: self.has(Defect::ForgetPorts) };
         lender.hides_shortage = self.has(Defect::HideShortage);
         let was_home = is_home && !self.journal.records.is_empty();
         let terms = LockTerms {
@@ -71,6 +72,7 @@ impl Cluster {
         self.drop_deferred(node);
         self.break_wires_of((node, process.life));
         self.end_locks((node, process.life));
+        self.end_queues((node, process.life));
         self.end_release(process.lender.versions.newest);
         for (job, rank) in self.programs.on_node_died(node, process.life) {
             let after = self.dice.between(0, 5_000);

@@ -16,6 +16,15 @@ pub(crate) struct SimExtent {
     faults: Rc<Faults>,
 }
 
+/// Defects of an extent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ExtentDefects {
+    /// Copies apply each write when the next one comes.
+    pub is_late: bool,
+    /// Copies that are made do not hear of ports.
+    pub forgets_ports: bool,
+}
+
 #[derive(Debug, Default)]
 struct Faults {
     /// Other nodes may have copies.
@@ -24,8 +33,7 @@ struct Faults {
     fails: Cell<bool>,
     /// A write has failed, or will.
     has_failed: Cell<bool>,
-    /// A defect: copies apply each write when the next one comes.
-    is_late: bool,
+    defects: ExtentDefects,
     late: RefCell<Option<ExtentWrite>>,
     /// A defect: writes that were applied before their time.
     applied: RefCell<Vec<ExtentWrite>>,
@@ -33,9 +41,9 @@ struct Faults {
 
 impl SimExtent {
     /// An extent of zeros.
-    pub fn new(gid: Gid, slot: Slot, len: u64, is_late: bool) -> SimExtent {
+    pub fn new(gid: Gid, slot: Slot, len: u64, defects: ExtentDefects) -> SimExtent {
         let (_, bytes) = Vectors::of(gid, len as usize);
-        SimExtent { slot, bytes, faults: Rc::new(Faults { is_late, ..Faults::default() }) }
+        SimExtent { slot, bytes, faults: Rc::new(Faults { defects, ..Faults::default() }) }
     }
 
     /// Other nodes may have copies from here on, or have none any more.
@@ -125,7 +133,7 @@ impl Bytes for SimExtent {
             applied.remove(at);
             return Ok(vec![0; 16]);
         }
-        if !self.faults.is_late || self.is_open() {
+        if !self.faults.defects.is_late || self.is_open() {
             return self.bytes.apply(write);
         }
         match self.faults.late.replace(Some(write.clone())) {
@@ -155,6 +163,6 @@ impl Bytes for SimExtent {
     }
 
     fn set_ports(&self, ports: &[PortTable]) -> bool {
-        self.bytes.set_ports(ports)
+        self.faults.defects.forgets_ports || self.bytes.set_ports(ports)
     }
 }

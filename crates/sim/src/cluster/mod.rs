@@ -23,6 +23,7 @@ mod memory;
 mod messages;
 mod node;
 mod process;
+mod queues;
 mod reigns;
 mod releases;
 mod shortages;
@@ -52,6 +53,7 @@ use hanare_protocol::wire::copies::CopiedExtent;
 use hanare_protocol::wire::sync::Arrival;
 use keepers::{KeeperEvent, Keepers};
 use locks::{LockEvent, LockPrograms};
+use queues::{QueueEvent, QueuePrograms};
 use releases::{ReleaseEvent, Releases};
 use shortages::ShortageEvent;
 use std::collections::{BTreeMap, BTreeSet};
@@ -185,6 +187,7 @@ pub(crate) enum Event {
         value: u64,
     },
     Lock(LockEvent),
+    Queue(QueueEvent),
     Keeper(KeeperEvent),
     Shortage(ShortageEvent),
     Follow(FollowEvent),
@@ -242,6 +245,8 @@ pub(crate) struct Cluster {
     ended_drains: BTreeSet<usize>,
     pub words: WordPrograms,
     pub locks: LockPrograms,
+    /// Queues and their programs, in runs with some.
+    queues: Option<QueuePrograms>,
     /// True if the last event was one of locks.
     is_of_locks: bool,
     /// Dice of hosts that run short of memory, in runs with some.
@@ -273,6 +278,7 @@ impl World for Cluster {
         let locks_alone = locks_alone && !tenants::are_played(course.plan, course.defect);
         let least = if terms == Terms::Budget { NODE_COUNT_MIN } else { 1 };
         let nodes = course.plan.nodes.max(least);
+        let queues = queues::queues(course.plan, terms, course.defect);
         let mut cluster = Cluster {
             course,
             hosts: (0..nodes).map(|_| Host::default()).collect(),
@@ -292,6 +298,7 @@ impl World for Cluster {
             ended_drains: BTreeSet::new(),
             words: WordPrograms::default(),
             locks: LockPrograms::default(),
+            queues,
             is_of_locks: false,
             shortages: None,
             followers: None,
@@ -312,6 +319,7 @@ impl World for Cluster {
         if terms == Terms::Budget {
             cluster.begin_words();
         }
+        cluster.begin_queues();
         if cluster.has_locks() {
             cluster.at(1_000, Event::Lock(LockEvent::Fault));
         }
@@ -367,6 +375,7 @@ impl World for Cluster {
             Event::Asked(ask) => self.on_asked(ask),
             Event::Answered { program, number, value } => self.on_word_answered(program, number, value),
             Event::Lock(event) => self.on_lock_event(event),
+            Event::Queue(event) => self.on_queue_event(event),
             Event::Keeper(event) => self.on_keeper_event(event),
             Event::Shortage(event) => self.on_shortage(event),
             Event::Follow(event) => self.on_follow(event),
@@ -445,6 +454,7 @@ impl Cluster {
             }
             Event::Asked(ask) => Some(ask.host()),
             Event::Lock(event) => self.host_of_lock(event),
+            Event::Queue(event) => self.host_of_queue(event),
             Event::Connect { node, .. }
             | Event::TickNode { node, .. }
             | Event::Made { node, .. }

@@ -99,6 +99,7 @@ pub(crate) enum LinkUse {
 pub(crate) enum Opener {
     Words(usize),
     Locks(u64),
+    Queues(usize, ClientId),
     /// An operator or a program of tenants, which asks anything.
     Tenants(TenantAsker),
 }

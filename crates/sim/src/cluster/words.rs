@@ -96,6 +96,11 @@ fn region_name(region: usize) -> String {
     format!("words{region}")
 }
 
+/// The user of a region.
+pub(super) fn user_of_region(region: usize) -> u32 {
+    UID + region as u32
+}
+
 fn copies_of(region: usize) -> u8 {
     2 + (region % 2) as u8
 }
@@ -157,9 +162,7 @@ impl Cluster {
         let Some(view) = &this.view else { return Ok(()) };
         let (Some(home), number) = (view.layout.extents().next(), this.number) else { return Ok(()) };
         let (slot, grant) = (home.slot, view.grants[0]);
-        let named = view.nodes.iter().find(|node| node.node == home.node).map(|node| node.address.clone());
-        let host = (0..self.hosts.len()).find(|host| Some(address(*host)) == named);
-        if let Some(at) = host.and_then(|host| Some((host, self.hosts[host].process.as_ref()?.life))) {
+        if let Some(at) = self.home_of_view(view) {
             let (after, by) = (self.delay_ms(), self.user_of(region));
             self.at(after, Event::Asked(WordAsk { program, number, at, slot, grant, by }));
         }
@@ -174,17 +177,8 @@ impl Cluster {
             return Ok(());
         }
         let (node, region, follows) = (self.dice.pick(&nodes), region_of(program), self.followers.is_some());
-        let what = Request::Create {
-            name: region_name(region),
-            len: REGION_LEN,
-            placement: Placement::Local,
-            copies: if begins_alone(region) { 1 } else { copies_of(region) },
-            mode: 0o600,
-            attributes: if follows { Attributes::from_iter([(FOLLOWS, USERS)]) } else { Attributes::default() },
-            existing: Existing::Attach,
-        };
-        let by = (UID + region as u32, ClientId(1 << 48 | program as u64));
-        self.ask_region(node, by, what, Opener::Words(program))?;
+        let by = (user_of_region(region), ClientId(1 << 48 | program as u64));
+        self.ask_region(node, by, self.word_request(region), Opener::Words(program))?;
         let is_alone = self.words.programs[program].view.as_ref().is_some_and(|view| view.copies == 1);
         // A region that follows its users moves without copies, too.
         if !is_alone || follows || !self.dice.chance(1_000) {
@@ -192,6 +186,28 @@ impl Cluster {
         }
         let changes = Changes { copies: Some(copies_of(region)), ..Changes::default() };
         self.ask_region(node, by, Request::Alter { name: region_name(region), changes }, Opener::Words(program))
+    }
+
+    /// The request for a region of words, which creates it where there is none.
+    pub(super) fn word_request(&self, region: usize) -> Request {
+        let follows = self.followers.is_some();
+        Request::Create {
+            name: region_name(region),
+            len: REGION_LEN,
+            placement: Placement::Local,
+            copies: if begins_alone(region) { 1 } else { copies_of(region) },
+            mode: 0o600,
+            attributes: if follows { Attributes::from_iter([(FOLLOWS, USERS)]) } else { Attributes::default() },
+            existing: Existing::Attach,
+        }
+    }
+
+    /// The process of the first extent's node, by a view of its region, while that node runs.
+    pub(super) fn home_of_view(&self, view: &RegionView) -> Option<ProcessLife> {
+        let home = view.layout.extents().next()?.node;
+        let named = &view.nodes.iter().find(|node| node.node == home)?.address;
+        let host = (0..self.hosts.len()).find(|host| address(*host) == *named)?;
+        Some((host, self.hosts[host].process.as_ref()?.life))
     }
 
     /// A program asks a node for its region.

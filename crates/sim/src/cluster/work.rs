@@ -121,6 +121,7 @@ impl Cluster {
         }
         match process.opens.remove(&request) {
             Some(Opener::Words(program)) => return self.on_opened(program, result),
+            Some(Opener::Queues(program, id)) => return self.on_queue_opened(program, id, result),
             Some(Opener::Tenants(by)) => {
                 let at = (node, process.life);
                 return self.on_tenants_answered(at, by, result);

@@ -3,7 +3,6 @@
 use super::Defect;
 use super::block::{BLOCK_LEN, Block};
 use super::judge::Judge;
-use crate::dice::Dice;
 use crate::report::Counts;
 use crate::served::{ServedHome, request};
 use hanare_home::{Bytes, Input, LockTerms, SpillingVector, SpillingVectors, SyncOutput, Waiter};
@@ -21,8 +20,6 @@ const LANE_COUNT: u32 = 2;
 /// Blocks of a lane, and those that the pool has room for beside.
 const DEPTH: u32 = 4;
 const SPILL_COUNT: usize = 12;
-/// The user of all programs.
-const UID: u32 = 1;
 
 /// A program's question.
 #[derive(Clone, Debug)]
@@ -137,17 +134,16 @@ pub(super) struct QueueNode {
     extent: SpillingVector<Spill>,
     /// End of the home's silence.
     pub still_until_ms: u64,
-    defect: Option<Defect>,
 }
 
 impl QueueNode {
-    pub fn new(number: usize, dice: &mut Dice, defect: Option<Defect>) -> QueueNode {
-        let overflow = dice.pick(&[Overflow::Refuse, Overflow::Wait, Overflow::Spill]);
-        let form = QueueForm { unit: Unit::Blocks { len: BLOCK_LEN as u32 }, depth: DEPTH, ports: LANE_COUNT, overflow };
+    pub fn new(number: usize, defect: Option<Defect>) -> QueueNode {
+        let (unit, overflow) = (Unit::Blocks { len: BLOCK_LEN as u32 }, Overflow::Spill);
+        let form = QueueForm { unit, depth: DEPTH, ports: LANE_COUNT, overflow };
         let len = form.array_len(1).expect("a form that can be");
         let (memory, extent) = SpillingVectors::spilling(Gid(1), len as usize, Spill { units: VecDeque::new(), defect });
         extent.write(0, &form.encode(1)).expect("a vector has its bytes");
-        QueueNode { number, served: ServedHome::new(1, LockTerms::default()), form, memory, extent, still_until_ms: 0, defect }
+        QueueNode { number, served: ServedHome::new(1, LockTerms::default()), form, memory, extent, still_until_ms: 0 }
     }
 
     /// A word of the queue.
@@ -179,9 +175,7 @@ impl QueueNode {
 
     /// A connection is gone, and its ports.
     pub fn forget(&mut self, link: u64) {
-        if self.defect != Some(Defect::KeepPorts) {
-            self.served.handle(0, Input::LinkGone { link }, &self.memory);
-        }
+        self.served.handle(0, Input::LinkGone { link }, &self.memory);
     }
 
     /// The home does what a port asks.
@@ -243,9 +237,7 @@ impl QueueNode {
     }
 
     fn append(&self, lane: u32, writer: PortId, seq: u64, numbers: &[u64]) -> Outcome<Answer> {
-        let forgets = self.defect == Some(Defect::ForgetNumbers);
         let (appended, _) = self.extent.with_queues(0, |array| {
-            let seq = if forgets { array.open_lane(0, writer, UID)?.1 } else { seq };
             let blocks = numbers.iter().flat_map(|number| Block { writer, number: *number }.bytes());
             let operand: Vec<u8> = AppendFront { queue: 0, writer, seq }.encode().into_iter().chain(blocks).collect();
             array.append(lane, &operand)
@@ -273,9 +265,6 @@ impl QueueNode {
             let (first, end) = self.bounds(lane);
             if first < end {
                 lanes.insert(lane, (first, self.blocks(lane, (first, end))));
-            }
-            if self.defect == Some(Defect::FreeUnread) {
-                self.free(link, lane, (reader, end), judge)?;
             }
         }
         let is_dead = |lane: &u32| {

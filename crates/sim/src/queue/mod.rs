@@ -1,5 +1,5 @@
-//! Queues, simulated: programs open lanes, append in batches and read, over connections to the queues' homes that keep order and lose
-//! nothing until they break.
+//! Queues that spill, simulated. Programs open lanes, append in batches and read, over connections to the queues' homes. Those keep order and lose
+//! nothing until they break. Queues with copies do not spill, and are in the world `cluster`.
 //!
 //! A connection ends for its two sides at different moments; what was under way is lost from some message on. A program whose connection
 //! broke makes another, opens its lane again and repeats its append; one that dies has a successor with another number. Homes stop for a
@@ -54,16 +54,10 @@ pub(crate) enum Event {
 }
 
 defects! {
-    /// Appends are not told apart by their numbers.
-    ForgetNumbers,
-    /// Units are freed when they are fetched, not when their reader says so.
-    FreeUnread,
     /// The spill gives its youngest unit first.
     SpillBackwards,
     /// The spill loses a unit when it is full.
     DropWhenFull,
-    /// The home does not hear that connections end.
-    KeepPorts,
 }
 
 /// A connection of a program to its queue's home.
@@ -100,7 +94,7 @@ impl World for QueueWorld {
     fn begin(mut course: Course<Event, Defect>) -> QueueWorld {
         course.dice = Dice::new(course.plan.seed ^ 0x71_7565_7565);
         let (node_count, defect) = (course.plan.nodes, course.defect);
-        let nodes = (0..node_count).map(|number| QueueNode::new(number as usize, &mut course.dice, defect)).collect();
+        let nodes = (0..node_count).map(|number| QueueNode::new(number as usize, defect)).collect();
         course.throw_weather();
         let mut world = QueueWorld {
             course,
@@ -182,7 +176,7 @@ impl QueueWorld {
     /// A home dies: what its queues held is gone, and all its programs learn of it.
     fn kill_home(&mut self, node: usize) {
         let still_ms = self.nodes[node].still_until_ms;
-        self.nodes[node] = QueueNode::new(node, &mut self.course.dice, self.course.defect);
+        self.nodes[node] = QueueNode::new(node, self.course.defect);
         self.judge.on_home_death(node);
         self.nodes[node].still_until_ms = still_ms;
         let its: Vec<u64> = self.programs.keys().copied().filter(|program| self.node_of(*program) == node).collect();

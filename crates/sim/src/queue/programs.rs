@@ -235,7 +235,7 @@ impl QueueWorld {
                 for (lane, (first, blocks)) in lanes {
                     let mut before = BTreeMap::new();
                     for block in &blocks {
-                        self.judge.on_seen(before.insert(block.writer.0, block.number), *block)?;
+                        Judge::on_seen(before.insert(block.writer.0, block.number), *block)?;
                     }
                     freed.insert(lane, first + blocks.len() as u64);
                     *self.course.counts.entry("blocks seen").or_default() += blocks.len() as u64;

@@ -5,8 +5,7 @@
 //!                                        └─ refused, or its connection broke: sent again, and waited for
 //! ```
 //!
-//! Units are numbered, so a repeated append counts once. An append whose predecessor did not arrive is refused, so units are read in the
-//! order of sending. Bytes are kept until they count.
+//! The rule is [`hanare_protocol::queue::appends`]. Bytes are kept until they count.
 
 use super::appending::AppendLink;
 use super::prefix::BodyPrefix;
@@ -14,14 +13,11 @@ use super::reach::{QueueReach, SentAppend};
 use super::remote::RemoteLane;
 use crate::client::repetition::Breaks;
 use hanare_memory::Window;
-use hanare_protocol::limits::{
-    ANSWER_MS, MESSAGE_NAP_MS, QUEUE_BEGUN_COUNT_MAX, QUEUE_BEGUN_LEN_MAX, QUEUE_LATER_LEN_MAX, QUEUE_SPILL_LEN,
-};
-use hanare_protocol::queue::{Appended, NoSpill, Overflow, PortId};
+use hanare_protocol::limits::{ANSWER_MS, MESSAGE_NAP_MS, QUEUE_BEGUN_COUNT_MAX, QUEUE_LATER_LEN_MAX, QUEUE_SPILL_LEN};
+use hanare_protocol::queue::{AppendOrder, AppendStep, AppendTerms, Appended, BegunAppend, NoSpill, PortId};
 use hanare_protocol::wire::queue::{APPEND_FRONT_LEN, AppendFront, QueueRequest};
 use hanare_protocol::wire::sync::SyncAnswer;
 use hanare_protocol::{Error, Result};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -58,14 +54,6 @@ impl AppendBatch {
     }
 }
 
-/// An append without an answer.
-#[derive(Default)]
-pub(super) struct UnderWay {
-    pub append: SentAppend,
-    /// The number of the unit behind its last.
-    pub end: u64,
-}
-
 /// When a port has a link to the queue's reader.
 pub(super) struct Linking {
     /// From so many units on.
@@ -91,14 +79,10 @@ pub(super) struct Appends {
     batch: AppendBatch,
     /// Bytes to put before the next append.
     ahead: Option<BodyPrefix>,
-    pub(super) under_way: VecDeque<UnderWay>,
-    /// Bytes under way.
-    pub(super) begun_len: usize,
+    /// Appends under way, and the number of units that count.
+    pub(super) order: AppendOrder<SentAppend>,
     /// Some that were answered, for their next use.
-    spare: Vec<UnderWay>,
-    /// Units that count so far, and those that were sent.
-    pub(super) counted: u64,
-    pub(super) sent: u64,
+    spare: Vec<SentAppend>,
     /// Units of the lane in the spill, by the last answer.
     pub(super) spilled: u64,
     /// True if the node, or the reader, may take its time with the reply to the last append.
@@ -120,11 +104,8 @@ impl Appends {
             remote,
             batch: AppendBatch::new(Vec::new()),
             ahead: None,
-            under_way: VecDeque::new(),
-            begun_len: 0,
+            order: AppendOrder::default(),
             spare: Vec::new(),
-            counted: 0,
-            sent: 0,
             spilled: 0,
             may_wait: false,
             failed: None,
@@ -140,22 +121,22 @@ impl Appends {
     /// True if nothing is kept or under way.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.batch.units == 0 && self.under_way.is_empty()
+        self.batch.units == 0 && self.order.is_idle()
     }
 
     /// True if an append is under way.
     pub fn any_under_way(&self) -> bool {
-        !self.under_way.is_empty()
+        !self.order.is_idle()
     }
 
     /// Units that count so far.
     pub fn counted(&self) -> u64 {
-        self.counted
+        self.order.counted()
     }
 
     /// Units that were sent.
     pub fn sent(&self) -> u64 {
-        self.sent
+        self.order.sent()
     }
 
     /// Why an append failed, where nobody has asked since which units count.
@@ -173,8 +154,8 @@ impl Appends {
         if let Some(link) = &self.link {
             return link.nap(bound);
         }
-        if let Some(first) = self.under_way.front() {
-            first.append.nap(bound);
+        if let Some(first) = self.order.oldest() {
+            first.what.nap(bound);
         }
     }
 
@@ -223,57 +204,52 @@ impl Appends {
         self.link_if_due()?;
         let mut next = self.spare.pop().unwrap_or_default();
         let (from, to) = (self.batch.kept_len, self.batch.len);
-        let mut fresh = AppendBatch::new(std::mem::take(&mut next.append.operand));
+        let mut fresh = AppendBatch::new(std::mem::take(&mut next.operand));
         let claimed = fresh.claim(to - from);
         fresh.bytes[claimed..][..to - from].copy_from_slice(&self.batch.bytes[from..to]);
         let batch = std::mem::replace(&mut self.batch, fresh);
-        (next.append.operand, next.append.len) = (batch.bytes, batch.kept_len);
-        next.append.ahead = self.ahead.take();
-        let front = AppendFront { queue: self.queue, writer: self.id, seq: self.sent };
-        next.append.operand[..APPEND_FRONT_LEN].copy_from_slice(&front.encode());
-        self.sent += batch.units;
-        next.end = self.sent;
-        self.send(next, may_wait);
+        (next.operand, next.len, next.ahead) = (batch.bytes, batch.kept_len, self.ahead.take());
+        next.operand[..APPEND_FRONT_LEN].copy_from_slice(&self.front(self.order.sent()));
+        self.send(next, batch.units, may_wait);
         Ok(from - APPEND_FRONT_LEN)
     }
 
-    fn send(&mut self, mut next: UnderWay, may_wait: bool) {
-        self.may_wait = may_wait && (self.link.is_some() || next.append.len <= QUEUE_LATER_LEN_MAX);
-        self.begun_len += next.append.len;
+    /// The numbers before the units of an append.
+    fn front(&self, seq: u64) -> [u8; APPEND_FRONT_LEN] {
+        AppendFront { queue: self.queue, writer: self.id, seq }.encode()
+    }
+
+    fn send(&mut self, mut next: SentAppend, units: u64, may_wait: bool) {
+        self.may_wait = may_wait && (self.link.is_some() || next.len <= QUEUE_LATER_LEN_MAX);
         match &mut self.link {
             Some(link) => {
-                let ahead = next.append.ahead.as_ref().map(BodyPrefix::place);
+                let ahead = next.ahead.as_ref().map(BodyPrefix::place);
                 // SAFETY: the bytes are on the heap, and are kept until they count, or until the link was dropped.
-                unsafe { link.send(ahead, Window::of(next.append.sent()), self.may_wait) };
+                unsafe { link.send(ahead, Window::of(next.sent()), self.may_wait) };
             }
-            None => self.reach.start_append(self.lane, &mut next.append, self.may_wait),
+            None => self.reach.start_append(self.lane, &mut next, self.may_wait),
         }
-        self.under_way.push_back(next);
+        self.order.begin(units, next.len, next);
     }
 
     /// Has the node answer what it has held back: an append of nothing, whose answer is waited for.
     pub(super) fn hurry(&mut self) {
         if std::mem::take(&mut self.may_wait) && self.any_under_way() {
-            let front = AppendFront { queue: self.queue, writer: self.id, seq: self.sent };
             let mut next = self.spare.pop().unwrap_or_default();
-            next.append.operand.clear();
-            next.append.operand.extend_from_slice(&front.encode());
-            (next.append.len, next.end) = (APPEND_FRONT_LEN, self.sent);
-            self.send(next, false);
+            next.operand.clear();
+            next.operand.extend_from_slice(&self.front(self.order.sent()));
+            next.len = APPEND_FRONT_LEN;
+            self.send(next, 0, false);
         }
     }
 
     /// Takes answers that are there, or waits for them, until one more may be under way.
     fn make_way(&mut self) -> Result<()> {
-        let is_full = |own: &Appends| {
-            let is_long = own.begun_len + own.batch.kept_len > QUEUE_BEGUN_LEN_MAX;
-            own.under_way.len() >= QUEUE_BEGUN_COUNT_MAX || is_long && own.any_under_way()
-        };
         // Answers come several at a time: they are not looked for before there may be many.
-        if self.under_way.len() >= QUEUE_BEGUN_COUNT_MAX / 2 {
+        if self.order.count() >= QUEUE_BEGUN_COUNT_MAX / 2 {
             self.hear()?;
         }
-        while is_full(self) {
+        while self.order.is_full(self.batch.kept_len) {
             self.take_answer()?;
         }
         Ok(())
@@ -293,7 +269,7 @@ impl Appends {
         if self.link.is_some() {
             return Ok(());
         }
-        while self.under_way.front().is_some_and(|first| first.append.is_done()) {
+        while self.order.oldest().is_some_and(|first| first.what.is_done()) {
             self.take_answer()?;
         }
         Ok(())
@@ -320,26 +296,52 @@ impl Appends {
         if self.link.is_some() {
             return self.await_link();
         }
-        let Some(mut first) = self.under_way.pop_front() else { return Ok(()) };
-        self.begun_len -= first.append.len;
-        let outcome = match first.append.finish() {
-            done @ Ok(_) => done,
-            // A silent node is waited for once, where no other becomes home.
-            silent @ Err(Error::Timeout { .. }) if !self.reach.moves() => silent,
-            Err(error) => {
-                let refreshed = self.reach.refresh_after(self.queue, &error);
-                refreshed.and_then(|()| self.put_again(&first)).and_then(|()| self.repeat(first.append.sent()))
-            }
-        };
-        first.append.ahead = None;
-        let end = first.end;
-        let outcome = outcome.and_then(|answer| self.ask_until_allowed(answer, &first));
-        self.spare(first);
-        let counted = outcome.and_then(|(appended, head)| self.count(appended, head, end));
+        let Some(mut first) = self.order.take_oldest() else { return Ok(()) };
+        let outcome = first.what.finish();
+        let counted = self.see_through(&first, outcome, true);
+        first.what.ahead = None;
+        self.spare(first.what);
         counted.inspect_err(|error| self.give_up(error))
     }
 
-    pub(super) fn spare(&mut self, append: UnderWay) {
+    /// Sends an append again, as the rule says, until its units count.
+    pub(super) fn see_through(
+        &mut self,
+        begun: &BegunAppend<SentAppend>,
+        mut outcome: Result<(Appended, u64)>,
+        mut is_first: bool,
+    ) -> Result<()> {
+        let (mut breaks, since) = (Breaks::default(), Instant::now());
+        loop {
+            if let Ok((appended, head)) = &outcome {
+                self.spilled = appended.spilled;
+                self.remote.iter().for_each(|remote| remote.advance_head(*head));
+                breaks = Breaks::default();
+            }
+            let terms = AppendTerms {
+                is_first,
+                moves: self.reach.moves(),
+                overflow: self.reach.form().overflow,
+                may_resume: matches!(outcome, Err(Error::NotAWriter { .. })) && breaks.may_repeat(),
+                is_patient: since.elapsed() < Duration::from_millis(ANSWER_MS),
+            };
+            match (self.order.step(begun.end, outcome.as_ref().map(|(appended, _)| appended), terms), outcome) {
+                (AppendStep::Counted, _) => return Ok(()),
+                (AppendStep::Again, Err(error)) => {
+                    self.reach.refresh_after(self.queue, &error)?;
+                    self.put_again(begun)?;
+                }
+                (AppendStep::Resume, _) => drop(self.resume()?),
+                (AppendStep::Pause, _) => std::thread::sleep(Duration::from_millis(MESSAGE_NAP_MS)),
+                (_, Ok((appended, _))) => return Err(self.not_spilled(appended.refused)),
+                (AppendStep::GiveUp, Err(error)) => return Err(error),
+            }
+            is_first = false;
+            outcome = self.repeat(begun.what.sent());
+        }
+    }
+
+    pub(super) fn spare(&mut self, append: SentAppend) {
         if self.spare.len() < SPARE_COUNT {
             self.spare.push(append);
         }
@@ -352,28 +354,14 @@ impl Appends {
 
     /// Gives up the failed append; the node refused the later ones with it.
     pub(super) fn give_up(&mut self, error: &Error) {
-        self.under_way.clear();
+        self.order.give_up();
         self.batch.clear();
-        (self.begun_len, self.ahead, self.failed) = (0, None, Some(error.clone()));
+        (self.ahead, self.failed) = (None, Some(error.clone()));
     }
 
     /// Puts again what went before an append whose connection broke. Where its units count they may have been read, and other bytes may be there.
-    fn put_again(&self, broken: &UnderWay) -> Result<()> {
-        if broken.append.has_ahead() && self.resume()? < broken.end { broken.append.put_ahead() } else { Ok(()) }
-    }
-
-    /// Appends again while the node first has to ask how much the user may have spilled. What went by a link is appended again while there
-    /// is no room.
-    pub(super) fn ask_until_allowed(&self, mut answer: (Appended, u64), first: &UnderWay) -> Result<(Appended, u64)> {
-        let begun = Instant::now();
-        while answer.0.accepted < first.end
-            && (answer.0.refused == Some(NoSpill::NotYet) || self.reach.form().overflow == Overflow::Wait)
-            && begun.elapsed() < Duration::from_millis(ANSWER_MS)
-        {
-            std::thread::sleep(Duration::from_millis(MESSAGE_NAP_MS));
-            answer = self.repeat(first.append.sent())?;
-        }
-        Ok(answer)
+    fn put_again(&self, broken: &BegunAppend<SentAppend>) -> Result<()> {
+        if broken.what.has_ahead() && self.resume()? < broken.end { broken.what.put_ahead() } else { Ok(()) }
     }
 
     #[cold]
@@ -388,25 +376,9 @@ impl Appends {
         }
     }
 
-    pub(super) fn count(&mut self, appended: Appended, head: u64, end: u64) -> Result<()> {
-        (self.counted, self.spilled) = (appended.accepted, appended.spilled);
-        if let Some(remote) = &self.remote {
-            remote.advance_head(head);
-        }
-        // A repeated append finds later ones counted.
-        if appended.accepted >= end { Ok(()) } else { Err(self.not_spilled(appended.refused)) }
-    }
-
-    /// Appends, and waits; where the connection broke meanwhile the lane is resumed, and units that counted before count once.
+    /// Appends at the home of this moment, and waits. Units that counted before count once.
     pub(super) fn repeat(&self, operand: &[u8]) -> Result<(Appended, u64)> {
-        let mut breaks = Breaks::default();
-        loop {
-            match self.reach.append(self.queue, self.lane, operand) {
-                // Another's lane is not given back.
-                Err(Error::NotAWriter { .. }) if breaks.may_repeat() => self.resume()?,
-                other => return other,
-            };
-        }
+        self.reach.append(self.queue, self.lane, operand)
     }
 
     /// Takes the lane again; units that count.
@@ -423,8 +395,8 @@ impl Appends {
         if self.failed.is_none() {
             return Ok(std::mem::take(&mut self.has_unlinked));
         }
-        self.counted = self.resume()?;
-        (self.sent, self.failed) = (self.counted, None);
+        self.order.restart(self.resume()?);
+        self.failed = None;
         Ok(true)
     }
 
@@ -434,7 +406,8 @@ impl Appends {
         if self.link.is_some() {
             return Ok(());
         }
-        let front = AppendFront { queue: self.queue, writer: self.id, seq: self.counted };
-        self.repeat(&front.encode()).map(drop)
+        let nothing = SentAppend::of(self.front(self.counted()).to_vec());
+        let outcome = self.repeat(nothing.sent());
+        self.see_through(&BegunAppend { what: nothing, end: self.counted(), len: APPEND_FRONT_LEN }, outcome, false)
     }
 }

@@ -9,7 +9,7 @@
 use super::appending::AppendLink;
 use super::appends::{Appends, Linking};
 use super::writer::WritePort;
-use hanare_protocol::limits::{MESSAGE_NAP_MS, QUEUE_BEGUN_COUNT_MAX, QUEUE_BEGUN_LEN_MAX};
+use hanare_protocol::limits::MESSAGE_NAP_MS;
 use hanare_protocol::queue::Overflow;
 use hanare_protocol::queue::link::{LINK_AFTER_COUNT, LINK_AGAIN_COUNT};
 use hanare_protocol::{Error, Result};
@@ -46,7 +46,7 @@ impl Appends {
     /// Makes a link where one is due.
     #[inline]
     pub(super) fn link_if_due(&mut self) -> Result<()> {
-        let is_due = self.link.is_none() && self.linking.as_ref().is_some_and(|linking| self.sent >= linking.from);
+        let is_due = self.link.is_none() && self.linking.as_ref().is_some_and(|linking| self.sent() >= linking.from);
         if is_due { self.make_link() } else { Ok(()) }
     }
 
@@ -58,7 +58,7 @@ impl Appends {
                 Ok(link) => {
                     let region = self.reach.region();
                     let counts = (region.extent_route(0).remote.node(), region.shared.links.clone());
-                    self.link = Some(Box::new(AppendLink::new(link, self.counted, counts)));
+                    self.link = Some(Box::new(AppendLink::new(link, self.counted(), counts)));
                 }
                 Err(error) => tracing::debug!("no link to the reader of queue {}: {error}", self.reach.name(self.queue)),
             }
@@ -69,16 +69,15 @@ impl Appends {
 
     /// The next try comes after more units than the last.
     fn postpone_link(&mut self) {
+        let sent = self.sent();
         if let Some(Linking { from, pause }) = &mut self.linking {
-            (*from, *pause) = (self.sent.saturating_add(*pause), pause.saturating_mul(2));
+            (*from, *pause) = (sent.saturating_add(*pause), pause.saturating_mul(2));
         }
     }
 
     /// True if one more append of such a frame goes by the link without a wait. `None` if there is no link.
     pub fn link_has_way(&mut self, frame: usize) -> Result<Option<bool>> {
-        let has_way = |own: &Appends| {
-            own.under_way.len() < QUEUE_BEGUN_COUNT_MAX && own.begun_len + own.kept_len() + frame <= QUEUE_BEGUN_LEN_MAX
-        };
+        let has_way = |own: &Appends| !own.order.is_full(own.kept_len() + frame);
         if self.link.is_some() && !has_way(self) {
             self.hurry();
             self.hear_link()?;
@@ -91,7 +90,7 @@ impl Appends {
         let spills = self.spills();
         let Some(link) = &mut self.link else { return Ok(()) };
         match link.hear() {
-            Ok(counted) if (self.counted..=self.sent).contains(&counted) => self.advance(counted),
+            Ok(counted) if self.order.may_count(counted) => self.advance(counted),
             Ok(_) => return self.unlink(),
             Err(error) => {
                 tracing::debug!("a link to a queue's reader ended: {error}");
@@ -99,11 +98,12 @@ impl Appends {
             }
         }
         // Answers to earlier appends are none to the last one.
-        if let Some(link) = self.link.as_mut().filter(|_| !self.may_wait && !self.under_way.is_empty()) {
+        let is_idle = self.order.is_idle();
+        if let Some(link) = self.link.as_mut().filter(|_| !self.may_wait && !is_idle) {
             link.await_answer();
         }
         // A send to a queue that spills does not wait for the reader.
-        let is_late = spills && !self.under_way.is_empty() && self.link.as_mut().is_some_and(|link| link.is_late());
+        let is_late = spills && !is_idle && self.link.as_mut().is_some_and(|link| link.is_late());
         if is_late { self.unlink() } else { Ok(()) }
     }
 
@@ -115,7 +115,7 @@ impl Appends {
         loop {
             self.hear_link()?;
             let Some(link) = &self.link else { return Ok(false) };
-            if !self.spills() || self.under_way.is_empty() || link.left_len() == 0 {
+            if !self.spills() || self.order.is_idle() || link.left_len() == 0 {
                 return Ok(true);
             }
             if backoff.step_after(true) == Step::Park {
@@ -135,7 +135,7 @@ impl Appends {
 
     /// Waits until the reader has taken the oldest append, or the link is left.
     pub(super) fn await_link(&mut self) -> Result<()> {
-        let oldest = |own: &Appends| own.under_way.front().map(|first| first.end);
+        let oldest = |own: &Appends| own.order.oldest().map(|first| first.end);
         let (end, mut backoff) = (oldest(self), Backoff::new());
         self.hurry();
         loop {
@@ -149,13 +149,9 @@ impl Appends {
 
     /// Advances to `counted` units.
     fn advance(&mut self, counted: u64) {
-        self.counted = counted;
-        while self.under_way.front().is_some_and(|first| first.end <= counted) {
-            if let Some(mut first) = self.under_way.pop_front() {
-                self.begun_len -= first.append.len;
-                first.append.ahead = None;
-                self.spare(first);
-            }
+        while let Some(mut first) = self.order.take_counted(counted) {
+            first.what.ahead = None;
+            self.spare(first.what);
         }
     }
 
@@ -173,17 +169,15 @@ impl Appends {
 
     fn send_again(&mut self) -> Result<()> {
         let counted = self.resume()?;
-        if !(self.counted..=self.sent).contains(&counted) {
-            let reason = format!("{counted} units count of {} that were sent", self.sent);
+        if !self.order.may_count(counted) {
+            let reason = format!("{counted} units count of {} that were sent", self.sent());
             return Err(Error::Garbage { peer: "a queue's node".to_owned(), reason });
         }
         self.advance(counted);
-        while let Some(first) = self.under_way.pop_front() {
-            self.begun_len -= first.append.len;
-            first.append.put_ahead()?;
-            let answer = self.repeat(first.append.sent())?;
-            let (appended, head) = self.ask_until_allowed(answer, &first)?;
-            self.count(appended, head, first.end)?;
+        while let Some(first) = self.order.take_oldest() {
+            first.what.put_ahead()?;
+            let outcome = self.repeat(first.what.sent());
+            self.see_through(&first, outcome, false)?;
         }
         Ok(())
     }

@@ -66,6 +66,11 @@ impl Default for SentAppend {
 }
 
 impl SentAppend {
+    /// An append that is to be sent.
+    pub fn of(operand: Vec<u8>) -> SentAppend {
+        SentAppend { len: operand.len(), operand, ..SentAppend::default() }
+    }
+
     /// Waits for the answer. **Errors**: as for [`QueueReach::append`], without a second try.
     pub fn finish(&mut self) -> Result<(Appended, u64)> {
         match self.refused.take() {

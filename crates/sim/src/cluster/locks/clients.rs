@@ -6,7 +6,7 @@ use super::judge::{is_word, most_in};
 use super::leases::ProgramTaking;
 use super::{Cluster, Event, LockEvent, PROGRAM_COUNT_MAX, ProcessLife};
 use crate::check::{Check, check};
-use crate::cluster::process::{Opener, address};
+use crate::cluster::process::Opener;
 use crate::dice::Dice;
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{ClientId, NodeId, PartyName};
@@ -100,11 +100,7 @@ impl Client {
 
     /// The node of the region of its locks, as it knows it.
     pub fn home_of_bytes(&self, cluster: &Cluster) -> Option<ProcessLife> {
-        let view = self.region.as_ref()?.as_ref()?;
-        let home = view.layout.extents().next()?.node;
-        let named = &view.nodes.iter().find(|node| node.node == home)?.address;
-        let host = (0..cluster.hosts.len()).find(|host| address(*host) == *named)?;
-        Some((host, cluster.hosts[host].process.as_ref()?.life))
+        cluster.home_of_view(self.region.as_ref()?.as_ref()?)
     }
 
     /// A lock's address, and the program's key for it.
