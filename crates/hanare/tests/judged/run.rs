@@ -152,6 +152,14 @@ impl Run<'_> {
             steps.push((at, timed.fault, true));
             steps.push((at + Duration::from_millis(timed.ms), timed.fault, false));
         }
+        // A coordinator that stands still ends no drain: others end before.
+        let is_drains_end = |fault: Fault, is_begin: bool| matches!(fault, Fault::Drain { .. }) && !is_begin;
+        let last = steps.iter().filter(|(_, fault, is_begin)| !is_drains_end(*fault, *is_begin)).map(|(at, ..)| *at).max();
+        for (at, fault, is_begin) in &mut steps {
+            if is_drains_end(*fault, *is_begin) {
+                *at = (*at).max(last.unwrap_or_default() + Duration::from_millis(1));
+            }
+        }
         steps.sort_by_key(|(at, ..)| *at);
         for (at, fault, is_begin) in steps {
             std::thread::sleep(at.saturating_sub(begun.elapsed()));
