@@ -162,7 +162,7 @@ impl<T> AppendOrder<T> {
         (self.counted..=self.sent).contains(&counted)
     }
 
-    /// So many units count. Takes the oldest append, if that is one of them.
+    /// Units up to that number count. Takes the oldest append, if all its units do.
     pub fn take_counted(&mut self, counted: u64) -> Option<BegunAppend<T>> {
         self.counted = counted;
         if self.oldest().is_some_and(|oldest| oldest.end <= counted) { self.take_oldest() } else { None }

@@ -26,7 +26,7 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "program deaths",
         "units spilled",
     ];
-    meets::<QueueWorld>(Plan { seed: 3, nodes: 4, minutes: 30.0 }, 10, &whats);
+    meets::<QueueWorld>(Plan { seed: 3, nodes: 4, minutes: 30.0 }, 5, &whats);
 }
 
 #[test]
