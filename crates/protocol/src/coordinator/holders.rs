@@ -165,8 +165,7 @@ impl Coordinator {
         let Some(region) = self.ledger.regions.get(&gid) else { return };
         let mut taken = Vec::new();
         for (index, (home, known)) in region.layout.extents().zip(&region.holders).enumerate() {
-            // Bytes that are lost are no copy.
-            let copies = known.copies.iter().map(|copy| copy.node).filter(|node| !region.lost.contains(node)).collect();
+            let copies = known.copies.iter().map(|copy| copy.node).collect();
             let set = HolderSet { term: known.term, home: home.node, copies };
             let extent = CopiedExtent { gid, index: index as u32 };
             let Entry::Vacant(place) = self.copied.extents.entry(extent) else { continue };
@@ -179,9 +178,13 @@ impl Coordinator {
             });
             taken.push((extent, *home));
         }
+        let is_lost = !region.lost.is_empty();
         for (extent, home) in taken {
             if home.slot == Slot::VOID {
-                // The coordinator before this one died while another home was elected.
+                // The coordinator before this one died while another home was elected. A region that is lost needs none.
+                if is_lost {
+                    continue;
+                }
                 self.lose_holder_of(now_ms, extent, (home.node, Loss::ForGood));
                 continue;
             }
@@ -275,12 +278,8 @@ impl Coordinator {
     /// A node has joined: it hears what it may have missed, and may take copies.
     pub(super) fn holder_joined(&mut self, now_ms: u64, node: NodeId) {
         for extent in self.copied.those(|copied| copied.has(node)) {
-            let has_bytes = self.has_home_in(extent, node);
             if let Some(copied) = self.copied.extents.get_mut(&extent) {
                 copied.holders.on_connected(node);
-                if has_bytes {
-                    copied.holders.on_home_back();
-                }
             }
             self.drive_holders(now_ms, extent);
             // Holders that were lost when this one was away, too.
@@ -297,13 +296,6 @@ impl Coordinator {
             }
         }
         self.tick_holders(now_ms);
-    }
-
-    /// True if that node is the home of an extent, as the journal has it, and the bytes are there.
-    fn has_home_in(&self, extent: CopiedExtent, node: NodeId) -> bool {
-        let region = self.ledger.regions.get(&extent.gid);
-        let home = region.and_then(|region| region.holders_of(extent.index as usize)).map(|(home, _)| *home);
-        home.is_some_and(|home| home.node == node && home.slot != Slot::VOID)
     }
 
     /// A member says something about an extent.

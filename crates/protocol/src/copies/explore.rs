@@ -20,7 +20,6 @@ const WRONG: &str = "an addition that was seen is gone, or counts twice";
 const STUCK: &str = "the home has stopped, and nobody follows it";
 const ELECTED_TWICE: &str = "the second elected home is open";
 const MOVED: &str = "a copy is home, and nobody died";
-const RETURNED: &str = "the first home is open in a higher term";
 const MADE: &str = "a copy that was made anew is home";
 
 /// A rule that is switched off.
@@ -62,8 +61,6 @@ struct Extent {
     moves: u8,
     /// Coordinators that die; the next one knows what was recorded.
     reigns: u8,
-    /// Nodes that live come back after they were taken for lost.
-    returns: bool,
     off: Option<Off>,
 }
 
@@ -149,7 +146,6 @@ enum Move {
     Surplus(usize),
     Follow,
     Reign,
-    Back(usize),
 }
 
 fn node(index: usize) -> NodeId {
@@ -261,19 +257,6 @@ impl World {
         if set.home != node(at) && !set.copies.contains(&node(at)) {
             (self.hosts[at].home, self.hosts[at].copy) = (None, CopyLog::default());
         }
-    }
-
-    /// A node that was taken for lost is back.
-    fn come_back(&mut self, at: usize, off: Option<Off>) {
-        self.hosts[at].is_lost = false;
-        self.free(at);
-        self.holders.on_connected(node(at));
-        if self.holders.set().home == node(at) {
-            self.holders.on_home_back();
-        }
-        self.hosts[at].home.iter_mut().for_each(HomeLog::ask_again);
-        self.drive_home(at, off);
-        self.drive_coordinator(off);
     }
 
     /// True if the home has stopped for good, though nobody is to follow it.
@@ -488,7 +471,7 @@ impl Model for Extent {
         for at in nodes.clone() {
             actions.extend((0..WORDS as u8).map(|client| Move::Add { client, at }));
             actions.extend((0..WORDS).map(|word| Move::Read { word, at }));
-            actions.extend([Move::Die(at), Move::Lose(at), Move::Surplus(at), Move::Back(at)]);
+            actions.extend([Move::Die(at), Move::Lose(at), Move::Surplus(at)]);
             for copy in nodes.clone().filter(|copy| *copy != at) {
                 actions.extend([Move::Silent { home: at, copy }, Move::Make { home: at, copy }, Move::Range { home: at, copy }]);
             }
@@ -548,9 +531,6 @@ impl Model for Extent {
                 world.holders.on_move(Some(node(NODES.saturating_sub(1))));
                 world.drive_coordinator(self.off);
             }
-            Move::Back(at) if self.returns && world.hosts[at].is_lost && !world.hosts[at].is_dead => {
-                world.come_back(at, self.off)
-            }
             Move::Reign if world.reigns < self.reigns => {
                 world.reigns = world.reigns.saturating_add(1);
                 world.begin_reign(self.off);
@@ -572,9 +552,6 @@ impl Model for Extent {
         all.push(Property::sometimes(ELECTED_TWICE, |_: &Extent, world: &World| {
             world.holders.set().term > Term(2) && world.deaths > 1 && (0..NODES).any(|at| world.is_open(at, None))
         }));
-        all.push(Property::sometimes(RETURNED, |extent: &Extent, world: &World| {
-            extent.returns && world.hosts[0].home.as_ref().is_some_and(|home| home.is_open() && home.term() > Term(2))
-        }));
         all.push(Property::sometimes(MADE, |_: &Extent, world: &World| {
             world.makes > 0 && (1..NODES).any(|at| world.is_open(at, None) && world.deaths > 0)
         }));
@@ -587,19 +564,13 @@ impl Model for Extent {
 
 impl Explored for Extent {}
 
-const TWO: Extent =
-    Extent { copies: 1, adds: 2, deaths: 1, cuts: 1, makes: 0, drops: 0, moves: 0, reigns: 0, returns: false, off: None };
-const THREE: Extent =
-    Extent { copies: 2, adds: 2, deaths: 2, cuts: 0, makes: 0, drops: 0, moves: 0, reigns: 0, returns: false, off: None };
-const MAKING: Extent =
-    Extent { copies: 0, adds: 2, deaths: 1, cuts: 0, makes: 1, drops: 0, moves: 0, reigns: 0, returns: false, off: None };
-const FEWER: Extent =
-    Extent { copies: 2, adds: 2, deaths: 1, cuts: 0, makes: 0, drops: 1, moves: 0, reigns: 0, returns: false, off: None };
-const MOVING: Extent =
-    Extent { copies: 2, adds: 2, deaths: 1, cuts: 0, makes: 0, drops: 0, moves: 1, reigns: 0, returns: false, off: None };
+const TWO: Extent = Extent { copies: 1, adds: 2, deaths: 1, cuts: 1, makes: 0, drops: 0, moves: 0, reigns: 0, off: None };
+const THREE: Extent = Extent { copies: 2, adds: 2, deaths: 2, cuts: 0, makes: 0, drops: 0, moves: 0, reigns: 0, off: None };
+const MAKING: Extent = Extent { copies: 0, adds: 2, deaths: 1, cuts: 0, makes: 1, drops: 0, moves: 0, reigns: 0, off: None };
+const FEWER: Extent = Extent { copies: 2, adds: 2, deaths: 1, cuts: 0, makes: 0, drops: 1, moves: 0, reigns: 0, off: None };
+const MOVING: Extent = Extent { copies: 2, adds: 2, deaths: 1, cuts: 0, makes: 0, drops: 0, moves: 1, reigns: 0, off: None };
 
-const RETURNING: Extent = Extent { returns: true, ..TWO };
-const REIGNS: Extent = Extent { adds: 1, reigns: 1, ..RETURNING };
+const REIGNS: Extent = Extent { adds: 1, reigns: 1, ..TWO };
 
 #[test]
 fn the_tables() {
@@ -640,12 +611,6 @@ fn a_home_that_is_moved_leaves_nothing_behind() {
 #[test]
 fn a_coordinator_that_dies_in_an_election_leaves_a_home() {
     holds(REIGNS, "a coordinator that dies", 5000);
-}
-
-#[test]
-fn a_home_that_is_back_in_an_election_goes_on() {
-    holds(RETURNING, "a home that is back", 5000);
-    assert!(RETURNING.checker().spawn_bfs().join().discovery(RETURNED).is_some());
 }
 
 #[test]

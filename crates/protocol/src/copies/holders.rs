@@ -52,7 +52,7 @@ pub enum HoldersEvent {
     Move,
     /// The home does not stop now.
     Stay,
-    /// The home goes on: no copy can follow, or it is back with all its bytes.
+    /// No copy can follow: the home goes on.
     Return,
     /// Home and copies are lost.
     LastLost,
@@ -261,14 +261,6 @@ impl Holders {
             HoldersState::Electing if self.set.copies.is_empty() => self.lose(),
             HoldersState::Electing => self.end_election(),
             _ => {}
-        }
-    }
-
-    /// A home that was taken for lost is back with all its bytes before another follows. It goes on in a higher term, unless it has stopped.
-    pub fn on_home_back(&mut self) {
-        if !self.has_stopped && self.step(HoldersEvent::Return) {
-            self.frozen.clear();
-            self.change_set();
         }
     }
 

@@ -222,28 +222,6 @@ fn a_coordinator_that_dies_in_an_election_leaves_its_term() {
 }
 
 #[test]
-fn a_home_that_is_back_in_an_election_goes_on() {
-    let mut pool = Pool::new(3);
-    pool.create(0, "filler", 4096, Placement::Local).unwrap();
-    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
-    assert_eq!(pool.call(0, OWNER, remove("filler")), Ok(Answer::Ok));
-    pool.cut(1);
-    pool.pass(LEASE_MS + 200, &[1]);
-    // The copy says nothing.
-    let asked = pool.ask(0, OWNER, open("a"));
-    assert_eq!(pool.answer(0, asked), None);
-    pool.connect(1);
-    pool.pass(400, &[]);
-    assert_eq!(holders(&pool), (3, 1, vec![2]));
-    let is_told = |message: &ToHolder| matches!(message, ToHolder::Set(set) | ToHolder::Elect { set, .. } if set.term == Term(3));
-    assert!(pool.nodes[1].held.iter().any(|(_, message)| is_told(message)), "{:?}", pool.nodes[1].held);
-    view(pool.answer(0, asked).expect("it waited for the home")).unwrap();
-    // What the copy says late counts no more.
-    pool.freeze(2, 9);
-    assert_eq!(holders(&pool), (3, 1, vec![2]));
-}
-
-#[test]
 fn a_region_is_lost_when_all_of_its_holders_are_forgotten() {
     let mut pool = Pool::new(3);
     pool.create(0, "filler", 4096, Placement::Local).unwrap();
