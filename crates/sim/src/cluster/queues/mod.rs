@@ -147,7 +147,7 @@ pub(super) fn queues(plan: Plan, terms: Terms, defect: Option<Defect>) -> Option
     let mut dice = Dice::new(plan.seed ^ SALT);
     let overflows = std::array::from_fn(|_| dice.pick(&[Overflow::Wait, Overflow::Refuse]));
     let (programs, programs_ever, links, links_ever, commands, judge) = Default::default();
-    is_played.then(|| QueuePrograms { dice, overflows, programs, programs_ever, links, links_ever, commands, judge })
+    is_played.then_some(QueuePrograms { dice, overflows, programs, programs_ever, links, links_ever, commands, judge })
 }
 
 fn region_of(program: usize) -> usize {
