@@ -121,7 +121,7 @@ fn claim(port: &mut WritePort, log: &mut Log, number: u64, bytes: &[u8]) -> Resu
 
 enum Port {
     One(Box<ReadPort>),
-    Set(QueueSet),
+    Set(Box<QueueSet>),
 }
 
 impl Port {
@@ -179,7 +179,7 @@ fn read(plan: &Plan, pool: &Pool, log: &mut Log, (array, life): (usize, usize), 
     let queues = pool.open_queues(&format!("array{array}"), 0)?;
     let mut port = match own.reads {
         Reads::Port | Reads::Event => Port::One(Box::new(until_free(|| queues.queue(0)?.reader())?)),
-        Reads::Set | Reads::SetEvent => Port::Set(until_free(|| queues.set())?),
+        Reads::Set | Reads::SetEvent => Port::Set(Box::new(until_free(|| queues.set())?)),
     };
     log.note("life");
     let mut dice = Dice::new(plan.seed << 16 | (array as u64) << 8 | life as u64 | 1 << 63);

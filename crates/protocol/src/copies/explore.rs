@@ -194,7 +194,11 @@ impl World {
                 HomeOutput::Drop { term, node } => self.send(at, NODES, Message::Drop { term, node }),
                 HomeOutput::Admit { term, node, .. } => self.send(at, NODES, Message::Admit { term, node }),
                 HomeOutput::Released { term } => self.send(at, NODES, Message::Released { term }),
-                HomeOutput::Apply { .. } | HomeOutput::Open | HomeOutput::Close | HomeOutput::Deposed => {}
+                // Those who wait ask again, here or at the next home.
+                HomeOutput::Deposed => {
+                    self.waiting.values_mut().filter(|waiting| waiting.at == at).for_each(|waiting| waiting.at = NODES)
+                }
+                HomeOutput::Apply { .. } | HomeOutput::Open | HomeOutput::Close => {}
             }
         }
     }
