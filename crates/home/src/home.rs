@@ -111,17 +111,13 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
             {
                 self.copies.stay(extent, set.term);
             }
-            CopyInput::Holder { extent, message: ToHolder::Elect { .. } | ToHolder::Set(_), .. } => {
-                let leaves_no_doubt = matches!(input, CopyInput::Holder { message: ToHolder::Elect { stopped: true, .. }, .. });
-                let (before, was_deposed) = (self.home_slot(extent), self.copies.is_deposed(extent));
+            CopyInput::Holder { extent, message: ToHolder::Elect { stopped, .. }, .. } => {
+                let before = self.home_slot(extent);
                 self.copies.handle(now, input, memory);
-                let Some(slot) = self.home_slot(extent).filter(|_| was_deposed && !self.copies.is_deposed(extent)) else {
-                    return;
-                };
-                self.port_doubts.add((extent.gid, slot));
-                // Programs may have locks at the bytes from a home that was lost. A home that goes on knows its own.
-                if before.is_none() {
-                    self.locks.begin_bytes(extent.gid, slot, !leaves_no_doubt);
+                // Programs may have locks at the bytes from a home that was lost.
+                if let (None, Some(slot)) = (before, self.home_slot(extent)) {
+                    self.locks.begin_bytes(extent.gid, slot, !stopped);
+                    self.port_doubts.add((extent.gid, slot));
                 }
             }
             CopyInput::Made { extent, slot, .. } => {

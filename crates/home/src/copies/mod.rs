@@ -168,11 +168,6 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         self.parts.get(&extent).is_some_and(CopiedPart::is_home)
     }
 
-    /// True if this node is not the extent's home, or stopped for another.
-    pub fn is_deposed(&self, extent: CopiedExtent) -> bool {
-        self.parts.get(&extent).is_none_or(CopiedPart::is_deposed)
-    }
-
     /// True if this node is the home of the region's extent of that slot.
     pub fn is_home_at(&self, gid: Gid, slot: Slot) -> bool {
         self.slots.get(&slot).is_some_and(|extent| extent.gid == gid && self.is_home(*extent))

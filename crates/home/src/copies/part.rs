@@ -94,11 +94,6 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         self.home.is_some()
     }
 
-    /// True if this node is no home, or stopped for another.
-    pub fn is_deposed(&self) -> bool {
-        self.home.as_ref().is_none_or(HomeLog::is_deposed)
-    }
-
     /// True if this node is the home of the extent in that slot.
     pub fn is_home_in(&self, slot: Slot) -> bool {
         self.home.is_some() && self.extent.slot() == slot && self.broken == Broken::No
@@ -162,14 +157,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     }
 
     pub fn on_set(&mut self, set: &HolderSet) {
-        let Some(home) = &mut self.home else { return };
-        let was_deposed = home.is_deposed();
-        home.on_set(set);
-        if was_deposed && !home.is_deposed() {
-            // Silence of copies and programs begins anew.
-            self.heard.clear();
-            self.heard_stores.clear();
-        }
+        self.home.iter_mut().for_each(|home| home.on_set(set));
     }
 
     /// Another node is to be home of the set that this one may not have heard of.
@@ -387,7 +375,6 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     fn break_down(&mut self, error: &Error) {
         tracing::error!("a copy is given up, because its bytes could not be written: {error}");
         self.broken = Broken::Untold;
-        self.pending = PendingStores::default();
     }
 
     /// Carries out what the home's rules order.
@@ -472,6 +459,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         // The next home may have their writes, or not.
         let outcome = |waiting: WaitingCommand<A>| CopyOutput::Applied { asker: waiting.asker, outcome: Err(moved(me)) };
         self.to_make = None;
+        self.pending = PendingStores::default();
         outputs.extend(std::mem::take(&mut self.askers).into_values().map(outcome));
     }
 }

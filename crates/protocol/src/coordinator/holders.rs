@@ -178,13 +178,9 @@ impl Coordinator {
             });
             taken.push((extent, *home));
         }
-        let is_lost = !region.lost.is_empty();
         for (extent, home) in taken {
             if home.slot == Slot::VOID {
-                // The coordinator before this one died while another home was elected. A region that is lost needs none.
-                if is_lost {
-                    continue;
-                }
+                // The coordinator before this one died while another home was elected.
                 self.lose_holder_of(now_ms, extent, (home.node, Loss::ForGood));
                 continue;
             }

@@ -271,8 +271,6 @@ impl Holders {
         self.step(HoldersEvent::HomeLost);
         self.set.term = self.set.term.next();
         self.frozen.clear();
-        // A coordinator that follows this one gives a home a term that no copy refuses.
-        self.outputs.push_back(HolderOutput::Record(self.set.clone()));
         let term = self.set.term;
         self.outputs.extend(self.set.copies.iter().map(|to| HolderOutput::Freeze { to: *to, term }));
     }

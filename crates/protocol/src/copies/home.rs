@@ -86,7 +86,7 @@ pub enum HomeOutput<E> {
         /// The home's term.
         term: Term,
     },
-    /// The home answers nothing, unless a set of a higher term names it again. Writes that wait are sent again by those who asked for them.
+    /// The home answers nothing any more. Writes that wait are sent to the next home by those who asked for them.
     Deposed,
 }
 
@@ -314,10 +314,7 @@ impl<E: Clone> HomeLog<E> {
             return self.depose();
         }
         self.term = set.term;
-        let was_deposed = self.is_deposed();
-        if self.change(HomeLogEvent::Reopen) && was_deposed {
-            self.apply_all();
-        }
+        self.change(HomeLogEvent::Reopen);
         let known: Vec<(NodeId, PeerState)> = self.peers().filter(|(_, state)| state.is_known()).collect();
         for (node, state) in known {
             self.on_place(node, state, set.copies.contains(&node));
@@ -440,12 +437,6 @@ impl<E: Clone> HomeLog<E> {
         if self.state == HomeLogState::Releasing && self.tail.is_empty() && stable >= self.applied {
             self.outputs.push_back(HomeOutput::Released { term: self.term });
         }
-    }
-
-    /// Applies writes that some copy lacks. Those who asked for them send them again, and they count once. Nothing is shown before all have them.
-    fn apply_all(&mut self) {
-        let waiting: Vec<(Position, E)> = self.tail.iter().filter(|(position, _)| *position > self.applied).cloned().collect();
-        waiting.into_iter().for_each(|(position, entry)| self.apply(position, entry));
     }
 
     fn apply(&mut self, position: Position, entry: E) {

@@ -11,7 +11,7 @@ pub enum HomeLogState {
     Open,
     /// The home answers no more, because another is to be home. Writes that it has taken go on.
     Releasing,
-    /// Another is home, or was to be home. The coordinator may die before that, and the next one lets this home go on.
+    /// Another is home.
     Deposed,
 }
 
@@ -32,7 +32,7 @@ pub enum HomeLogEvent {
 pub const HOMES: &[Row<HomeLogState, HomeLogEvent>] = &[
     Row { event: HomeLogEvent::Filled, from: &[HomeLogState::Filling], to: HomeLogState::Open },
     Row { event: HomeLogEvent::Release, from: &[HomeLogState::Filling, HomeLogState::Open], to: HomeLogState::Releasing },
-    Row { event: HomeLogEvent::Reopen, from: &[HomeLogState::Releasing, HomeLogState::Deposed], to: HomeLogState::Filling },
+    Row { event: HomeLogEvent::Reopen, from: &[HomeLogState::Releasing], to: HomeLogState::Filling },
     Row {
         event: HomeLogEvent::Depose,
         from: &[HomeLogState::Filling, HomeLogState::Open, HomeLogState::Releasing],

@@ -16,7 +16,6 @@
 //! | A copy that is silent goes on counting until the coordinator has dropped it | [`HomeLog::on_silent`] |
 //! | Only the coordinator names a home, each time in a higher term; copies refuse the writes of a lower one | [`Holders`], [`CopyLog`] |
 //! | Copies are frozen before one of them is elected, and the one with the most writes is | [`Holders::on_frozen`] |
-//! | The term of an election is recorded before copies are frozen for it | [`HolderOutput::Record`] |
 //! | The elected home shows nothing until all other copies have what it has | [`HomeLog::elected`] |
 //! | A home that lives stops before another is elected in its place | [`HomeLog::release`], [`Holders::on_move`] |
 //! | A copy that is made anew counts before the coordinator admits it, and is admitted when it has all | [`HomeLog::make`] |

@@ -199,29 +199,6 @@ fn a_coordinator_that_begins_again_ends_the_election() {
 }
 
 #[test]
-fn a_coordinator_that_dies_in_an_election_leaves_its_term() {
-    let mut pool = Pool::new(3);
-    pool.create(0, "filler", 4096, Placement::Local).unwrap();
-    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
-    assert_eq!(pool.call(0, OWNER, remove("filler")), Ok(Answer::Ok));
-    assert_eq!(holders(&pool), (1, 1, vec![2]));
-    pool.cut(1);
-    pool.pass(LEASE_MS + 200, &[1]);
-    let frozen = pool.nodes[2].held.iter().find_map(|(_, message)| match message {
-        ToHolder::Freeze { term } => Some(term.0),
-        _ => None,
-    });
-    assert_eq!((frozen, holders(&pool)), (Some(2), (2, 1, vec![2])), "the journal has the term that the copy has heard of");
-    // The home is back at the next coordinator. It goes on in that term, and the copy takes its writes.
-    pool.restart_coordinator();
-    (0..3).for_each(|number| pool.connect(number));
-    pool.pass(400, &[]);
-    let is_home = |message: &ToHolder| matches!(message, ToHolder::Elect { set, .. } if set.term == Term(2));
-    assert!(pool.nodes[1].held.iter().any(|(_, message)| is_home(message)));
-    assert_eq!(holders(&pool), (2, 1, vec![2]));
-}
-
-#[test]
 fn a_region_is_lost_when_all_of_its_holders_are_forgotten() {
     let mut pool = Pool::new(3);
     pool.create(0, "filler", 4096, Placement::Local).unwrap();
