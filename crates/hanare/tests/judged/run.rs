@@ -152,7 +152,7 @@ impl Run<'_> {
             steps.push((at, timed.fault, true));
             steps.push((at + Duration::from_millis(timed.ms), timed.fault, false));
         }
-        // A coordinator that stands still ends no drain: others end before.
+        // A coordinator that stands still ends no drain, so the other faults end before.
         let is_drains_end = |fault: Fault, is_begin: bool| matches!(fault, Fault::Drain { .. }) && !is_begin;
         let last = steps.iter().filter(|(_, fault, is_begin)| !is_drains_end(*fault, *is_begin)).map(|(at, ..)| *at).max();
         for (at, fault, is_begin) in &mut steps {

@@ -211,7 +211,7 @@ impl Coordinator {
         self.lose_holder(now_ms, node, Loss::ForGood);
         for gid in gids {
             let is_gone = |other: NodeId| !self.ledger.nodes.contains_key(&other);
-            if self.ledger.regions[&gid].is_over_without(node, is_gone) {
+            if self.ledger.regions[&gid].is_lost_with(node, is_gone) {
                 self.record(Record::Lost { gid, node });
             }
         }

@@ -277,7 +277,7 @@ impl Ledger {
     /// All extents of a node are gone with its process. Those with other holders go on: [`Record::Held`] follows.
     fn lose_extents(&mut self, node: NodeId) {
         let gids: BTreeSet<Gid> =
-            self.held_by(node).map(|(_, gid, _)| gid).filter(|gid| self.regions[gid].is_lost_with(node)).collect();
+            self.held_by(node).map(|(_, gid, _)| gid).filter(|gid| self.regions[gid].is_lost_with(node, |_| false)).collect();
         gids.into_iter().for_each(|gid| self.apply_lost(gid, node));
     }
 

@@ -250,20 +250,14 @@ impl RegionRecord {
         all.filter(|extent| extent.slot != Slot::VOID)
     }
 
-    /// True if that node alone holds some extent.
-    pub fn is_lost_with(&self, node: NodeId) -> bool {
-        let is_alone = |index: usize| self.holders.get(index).is_none_or(|holders| holders.copies.is_empty());
-        self.layout.extents().enumerate().any(|(index, extent)| extent.node == node && is_alone(index))
-    }
-
     /// True if that node is a holder of some extent whose other holders are all gone.
-    pub fn is_over_without(&self, node: NodeId, is_gone: impl Fn(NodeId) -> bool) -> bool {
-        let is_over = |(index, home): (usize, &Extent)| {
+    pub fn is_lost_with(&self, node: NodeId, is_gone: impl Fn(NodeId) -> bool) -> bool {
+        let is_lost = |(index, home): (usize, &Extent)| {
             let copies = self.holders.get(index).into_iter().flat_map(|known| &known.copies);
             let mut holders = std::iter::once(home).chain(copies).map(|extent| extent.node);
             holders.clone().any(|holder| holder == node) && holders.all(|holder| holder == node || is_gone(holder))
         };
-        self.layout.extents().enumerate().any(is_over)
+        self.layout.extents().enumerate().any(is_lost)
     }
 
     /// Home and copies of an extent; `None` where it has no copies.

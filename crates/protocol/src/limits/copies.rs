@@ -63,7 +63,7 @@ pub const PENDING_USER_LEN_MAX: u64 = PENDING_NODE_LEN_MAX / 4 * 3;
 /// Memory for a part of those beside its bytes and ranges. So their number has a bound, too.
 pub const PENDING_PART_LEN: u64 = 256;
 
-/// Most parts of stores of one link that are under way: as many bytes as of puts. A program sends so many before it waits for an answer.
+/// Most parts of stores of one link that are under way: as many bytes as of puts. A program sends that number before it waits for an answer.
 pub const STORE_PARTS_AT_ONCE: usize = 8;
 
 /// A release whose program sends no part for so long is dropped. The program begins it again.

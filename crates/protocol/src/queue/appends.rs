@@ -114,13 +114,13 @@ impl<T> AppendOrder<T> {
         self.under_way.iter_mut()
     }
 
-    /// True if an append of so many bytes has to wait for older ones.
+    /// True if an append of `len` bytes has to wait for older ones.
     pub fn is_full(&self, len: usize) -> bool {
         let is_long = self.len.saturating_add(len) > QUEUE_BEGUN_LEN_MAX;
         self.under_way.len() >= QUEUE_BEGUN_COUNT_MAX || is_long && !self.is_idle()
     }
 
-    /// An append of so many units and bytes is sent, by the number of [`AppendOrder::sent`].
+    /// An append of `units` units and `len` bytes is sent. Its number is that of [`AppendOrder::sent`] before.
     pub fn begin(&mut self, units: u64, len: usize, what: T) {
         self.sent = self.sent.saturating_add(units);
         self.len = self.len.saturating_add(len);
@@ -157,12 +157,12 @@ impl<T> AppendOrder<T> {
         }
     }
 
-    /// True if so many units may count by now: no fewer than before, and none that was not sent.
+    /// True if `counted` units may count: no fewer than before, and none that was not sent.
     pub fn may_count(&self, counted: u64) -> bool {
         (self.counted..=self.sent).contains(&counted)
     }
 
-    /// Units up to that number count. Takes the oldest append, if all its units do.
+    /// Units up to `counted` count. Takes the oldest append, if all its units do.
     pub fn take_counted(&mut self, counted: u64) -> Option<BegunAppend<T>> {
         self.counted = counted;
         if self.oldest().is_some_and(|oldest| oldest.end <= counted) { self.take_oldest() } else { None }

@@ -20,7 +20,7 @@ pub(super) struct QueueLink {
 }
 
 impl Cluster {
-    /// A program's connection to a home: the one that it has, or another.
+    /// A program's connection to a home. Makes one where the program has none.
     pub(super) fn queue_link(&mut self, program: usize, home: ProcessLife) -> u64 {
         let queues = self.queues_mut();
         let me = queues.programs.get_mut(&program).expect("one that asks");

@@ -61,7 +61,7 @@ pub(super) enum QueueRole {
 }
 
 impl QueueProgram {
-    /// Numbers and links of what it sent, and has no answer to.
+    /// Numbers and links of its messages without an answer.
     fn unanswered(&mut self) -> Vec<(u64, u64)> {
         let mut all: Vec<(u64, u64)> = self.call.iter().filter_map(|call| call.sent).collect();
         if let QueueRole::Writer(writer) = &mut self.role {

@@ -88,7 +88,7 @@ impl Outgoing {
         part.operand.len() as u64 + part.ranges.len() as u64 * RANGE_LEN + PENDING_PART_LEN
     }
 
-    /// True if the parts that wait might exceed their room with so many bytes of memory more.
+    /// True if the parts that wait might exceed their room with `more` bytes of memory.
     pub fn is_full(&self, more: u64) -> bool {
         self.memory_len + self.part_len() + more > PENDING_LEN_MAX
     }
