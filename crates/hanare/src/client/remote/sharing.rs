@@ -12,7 +12,8 @@ const WHAT: &str = "a request for what clients share";
 
 /// A request for what clients share that is under way.
 pub(crate) struct PostedSync {
-    seq: u64,
+    /// The request's number.
+    pub seq: u64,
     until: Option<Instant>,
     /// The connection that it was sent on.
     pub connection: Option<u128>,
@@ -70,6 +71,11 @@ impl Remote {
             (Some(Reply::Synced(answer)), connection) => Ok((answer, connection.unwrap_or_default())),
             _ => Err(Error::Garbage { peer: self.node.to_string(), reason: "an answer without words".to_owned() }),
         }
+    }
+
+    /// True if a request's answer has not come.
+    pub fn awaits(&self, seq: u64) -> bool {
+        self.lock().pending.get(seq).is_some_and(|request| request.seq == seq && !request.is_over())
     }
 
     /// Ends the connection: nothing of it is waited for any longer, because another node has the part of this one.

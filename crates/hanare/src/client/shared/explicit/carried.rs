@@ -40,6 +40,8 @@ struct SentStores {
     number: u64,
     home: Arc<Remote>,
     connection: Option<u128>,
+    /// The request that has them.
+    seq: u64,
     stored: Stored,
 }
 
@@ -254,17 +256,22 @@ impl Explicit {
     /// Returns a guard; while it is held no stores are on their way home.
     ///
     /// **Cost**: a lock that nobody has; where stores are under way a message each way to their home, which does what comes on a connection
-    /// in its order.
+    /// in its order. A home that refuses stores says so before it answers that message. The thread that sent them hears of it.
     pub(super) fn at_rest(&self) -> AtRest<'_> {
         loop {
             let sent = self.under_way.read();
             if sent.is_empty() {
                 return AtRest(sent);
             }
-            let all: Vec<_> = sent.iter().map(|sent| (sent.number, sent.home.clone(), sent.connection)).collect();
+            let all: Vec<_> = sent.iter().map(|sent| (sent.number, sent.home.clone(), sent.connection, sent.seq)).collect();
             drop(sent);
-            for (number, home, connection) in all {
+            for (number, home, connection, seq) in all {
                 let is_done = home.clock().is_ok() && home.connection() == connection;
+                if is_done && !home.awaits(seq) {
+                    // The thread that gets the answer says whether the stores are home.
+                    rustix::thread::sched_yield();
+                    continue;
+                }
                 if let Err(error) = self.have_arrived(number, is_done) {
                     tracing::warn!("stores to {} that are at home count as not sent: {error}", self.name);
                 }
@@ -369,7 +376,7 @@ impl CarriedMemory for Explicit {
             return outcome.map(|_| None);
         };
         let number = self.under_way.last.fetch_add(1, Relaxed);
-        sent.push(SentStores { number, home: home.clone(), connection: posted.connection, stored });
+        sent.push(SentStores { number, home: home.clone(), connection: posted.connection, seq: posted.seq, stored });
         Ok(Some((number, posted)))
     }
 
