@@ -122,7 +122,7 @@ struct Entry {
     /// Number of live homes. Above 0, only the page protocol may touch the bytes. A home that all hosts have left may last beside the
     /// next until its last replies have left.
     shares: usize,
-    /// Mappings of hosts whose programs get and put pages by commands.
+    /// Mappings of hosts whose programs get and put pages by commands, and do not follow them to another node.
     mappings: usize,
     /// A host is about to share it, and waits for commands under way. Later commands are done by pages, and no client gets direct access.
     is_wanted: bool,

@@ -182,6 +182,12 @@ impl Layout {
         self.len() == 0
     }
 
+    /// True if both have the same bytes in extents of the same lengths, wherever these are.
+    pub fn has_same_chunks(&self, other: &Layout) -> bool {
+        let lens = |span: &Span| (span.len, span.chunk, span.extents.iter().map(|extent| extent.len).collect::<Vec<u64>>());
+        self.spans.iter().map(lens).eq(other.spans.iter().map(lens))
+    }
+
     /// All extents in order; [`Piece::extent`] counts in it.
     pub fn extents(&self) -> impl Iterator<Item = &Extent> {
         self.spans.iter().flat_map(|span| &span.extents)

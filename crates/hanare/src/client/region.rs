@@ -261,7 +261,7 @@ impl Region {
             return Err(Error::BadUse { region: self.name().to_owned(), reason });
         }
         // Other nodes may be homes by now.
-        if !has_same_chunks(&view.layout, self.routes.layout()) {
+        if !view.layout.has_same_chunks(self.routes.layout()) {
             let reason = "it was resized since it was opened; open it again".to_owned();
             return Err(Error::BadUse { region: self.name().to_owned(), reason });
         }
@@ -344,12 +344,6 @@ impl std::fmt::Debug for Region {
             .field("len", &self.len)
             .finish_non_exhaustive()
     }
-}
-
-/// True if both have the same bytes in extents of the same lengths, wherever these are.
-fn has_same_chunks(one: &Layout, other: &Layout) -> bool {
-    let lens = |span: &Span| (span.len, span.chunk, span.extents.iter().map(|extent| extent.len).collect::<Vec<u64>>());
-    one.spans.iter().map(lens).eq(other.spans.iter().map(lens))
 }
 
 fn extent_routes(shared: &Arc<Shared>, view: &RegionView) -> Result<Vec<RegionRoute>> {

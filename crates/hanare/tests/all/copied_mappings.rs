@@ -2,24 +2,59 @@
 
 use crate::apart::{Apart, until};
 use crate::support::Ends;
-use hanare::{Consistency, CreateOptions, Explicit, MapOptions, Part, Placement, Pool, SharedMapping, Strided};
+use hanare::{Consistency, CreateOptions, Explicit, MapOptions, Part, Placement, Pool, Result, SharedMapping, Strided};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::PAGE_LEN;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 const PAGE_COUNT: u64 = 700;
-const LEN: u64 = PAGE_COUNT * PAGE_LEN;
+pub(crate) const LEN: u64 = PAGE_COUNT * PAGE_LEN;
 
 fn copied() -> CreateOptions {
     CreateOptions { placement: Placement::Node(NodeId(1)), copies: 2, ..CreateOptions::default() }
 }
 
+/// A mapping whose stores are seen by others after a flush.
+pub(crate) trait Flushed: Sync {
+    fn at(&self) -> *mut u8;
+    fn send(&self) -> Result<()>;
+    fn look(&self) -> Result<()>;
+}
+
+impl Flushed for Explicit {
+    fn at(&self) -> *mut u8 {
+        self.ptr()
+    }
+
+    fn send(&self) -> Result<()> {
+        self.flush(0, LEN)
+    }
+
+    fn look(&self) -> Result<()> {
+        self.update(0, LEN)
+    }
+}
+
+impl Flushed for SharedMapping {
+    fn at(&self) -> *mut u8 {
+        self.ptr()
+    }
+
+    fn send(&self) -> Result<()> {
+        self.flush(0, LEN)
+    }
+
+    fn look(&self) -> Result<()> {
+        self.update(0, LEN)
+    }
+}
+
 /// The word of a page that holds the number of a round.
-fn word(explicit: &Explicit, page: u64) -> &AtomicU64 {
+fn word(mapping: &impl Flushed, page: u64) -> &AtomicU64 {
     let at = (page * PAGE_LEN) as usize + 8 * (page % 500) as usize;
     // SAFETY: an aligned word of the mapping, which the borrow keeps; all who know of it use atomics.
-    unsafe { AtomicU64::from_ptr(explicit.ptr().add(at).cast()) }
+    unsafe { AtomicU64::from_ptr(mapping.at().add(at).cast()) }
 }
 
 /// The pages of a step: all of them have had their turn after a few.
@@ -27,8 +62,7 @@ fn pages_of(round: u64) -> impl Iterator<Item = u64> {
     (0..PAGE_COUNT).filter(move |page| (page + round).is_multiple_of(5))
 }
 
-/// Stores and flushes rounds, while `fault` happens and until rounds go on after it. Meanwhile another program looks at what was flushed. Returns
-/// the last round.
+/// [`rounds`] by programs with that many frames.
 fn rounds_through(
     pool: &mut Apart,
     (writer, reader): (&Pool, &Pool),
@@ -36,8 +70,17 @@ fn rounds_through(
     fault: impl FnOnce(&mut Apart),
 ) -> u64 {
     let options = MapOptions { frames_len: frames.unwrap_or(LEN), ..MapOptions::new().unwrap() };
-    let own = Explicit::with(&writer.open("a").unwrap(), &options).unwrap();
-    let other = Explicit::with(&reader.open("a").unwrap(), &options).unwrap();
+    let map = |program: &Pool| Explicit::with(&program.open("a").unwrap(), &options).unwrap();
+    rounds(&map(writer), &map(reader), |goes_on| {
+        goes_on();
+        fault(pool);
+        goes_on();
+    })
+}
+
+/// Stores and flushes rounds, while `faults` happen, which get a way to wait until rounds have gone on. Meanwhile another program looks at what was
+/// flushed. Returns the last round.
+pub(crate) fn rounds<M: Flushed>(own: &M, other: &M, faults: impl FnOnce(&dyn Fn())) -> u64 {
     let (flushed, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let end = Ends(&is_over);
@@ -45,8 +88,8 @@ fn rounds_through(
             let mut round = 0;
             while !is_over.load(SeqCst) {
                 round += 1;
-                pages_of(round).for_each(|page| word(&own, page).store(round, SeqCst));
-                own.flush(0, LEN).unwrap();
+                pages_of(round).for_each(|page| word(own, page).store(round, SeqCst));
+                own.send().unwrap();
                 flushed.store(round, SeqCst);
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -56,22 +99,20 @@ fn rounds_through(
             let mut seen = vec![0; PAGE_COUNT as usize];
             while !is_over.load(SeqCst) {
                 let round = flushed.load(SeqCst);
-                other.update(0, LEN).unwrap();
+                other.look().unwrap();
                 for page in 0..PAGE_COUNT {
-                    let now = word(&other, page).load(SeqCst);
+                    let now = word(other, page).load(SeqCst);
                     let due = (round.saturating_sub(4)..=round).find(|round| (page + round).is_multiple_of(5)).unwrap_or(0);
                     let before = std::mem::replace(&mut seen[page as usize], now);
                     assert!(now >= before && now >= due, "page {page}: {now} after {before}, and {due} was flushed");
                 }
             }
         });
-        let goes_on = |from: u64| {
+        faults(&|| {
+            let from = flushed.load(SeqCst);
             let is_done = || flushed.load(SeqCst) > from + 5 || stores.is_finished() || looks.is_finished();
             until("stores go on", is_done);
-        };
-        goes_on(0);
-        fault(pool);
-        goes_on(flushed.load(SeqCst));
+        });
         drop(end);
         looks.join().unwrap();
         stores.join().unwrap()
@@ -79,7 +120,7 @@ fn rounds_through(
 }
 
 /// Each page has the number of its last round, by a get of a program that has mapped nothing.
-fn has_all(program: &Pool, last: u64) {
+pub(crate) fn has_all(program: &Pool, last: u64) {
     let mut bytes = vec![0; LEN as usize];
     program.open("a").unwrap().get(0, &mut bytes).unwrap();
     for (page, bytes) in bytes.chunks(PAGE_LEN as usize).enumerate() {
@@ -140,11 +181,22 @@ fn raise(program: &Pool, mapping: &SharedMapping, is_over: &AtomicBool, turns: &
     }
 }
 
-/// Two programs raise counters under a lock while `fault` happens, and go on after it. No turn is lost, and none is seen half.
+/// [`turns`] on a region with copies, while `fault` happens.
 fn turns_through(fault: impl FnOnce(&mut Apart)) {
     let mut pool = Apart::start(3);
     let (one, other) = (pool.client(0), pool.client(2));
-    let region = one.create("a", LEN, &copied()).unwrap();
+    one.create("a", LEN, &copied()).unwrap();
+    turns(&one, &other, |goes_on| {
+        goes_on();
+        fault(&mut pool);
+        goes_on();
+    });
+}
+
+/// Two programs raise counters under a lock while `faults` happen, which get a way to wait until both have gone on. No turn is lost, and none is
+/// seen half.
+pub(crate) fn turns(one: &Pool, other: &Pool, faults: impl FnOnce(&dyn Fn())) {
+    let region = one.open("a").unwrap();
     let mappings = [region.map(Consistency::Entry).unwrap(), other.open("a").unwrap().map(Consistency::Entry).unwrap()];
     let mut lock = one.lock("counters").unwrap();
     lock.bind(&[mappings[0].bytes(COUNTERS).unwrap()]).unwrap();
@@ -152,21 +204,18 @@ fn turns_through(fault: impl FnOnce(&mut Apart)) {
     let (turns, is_over) = ([AtomicU64::new(0), AtomicU64::new(0)], AtomicBool::new(false));
     std::thread::scope(|scope| {
         let end = Ends(&is_over);
-        let programs = [&one, &other];
+        let programs = [one, other];
         let raisers: Vec<_> = (0..2)
             .map(|k| {
                 let (program, mapping, turns, is_over) = (programs[k], &mappings[k], &turns[k], &is_over);
                 scope.spawn(move || raise(program, mapping, is_over, turns))
             })
             .collect();
-        let go_on = || {
+        faults(&|| {
             let before = [0, 1].map(|k| turns[k].load(SeqCst));
             let has_gone_on = |k: usize| turns[k].load(SeqCst) > before[k] + 5 || raisers[k].is_finished();
             until("both have turns", || has_gone_on(0) && has_gone_on(1));
-        };
-        go_on();
-        fault(&mut pool);
-        go_on();
+        });
         drop(end);
         raisers.into_iter().for_each(|raiser| raiser.join().unwrap());
     });

@@ -142,12 +142,15 @@ fn started_calls_and_batches_on_a_handle_of_before_go_to_the_next_home() {
 fn what_keeps_a_region_from_moving_is_named_until_it_goes() {
     let pool = Apart::start(2);
     let (program, near) = (pool.client(0), pool.client(1));
-    let names = ["pointers", "mapped", "explicit", "queue"];
-    let regions: Vec<Region> = names[..3].iter().map(|name| near.create(name, LEN, &copied(1, 1)).unwrap()).collect();
+    let names = ["pointers", "mapped", "explicit", "queue", "followed"];
+    let regions: Vec<Region> =
+        [0, 1, 2, 4].map(|k| names[k]).iter().map(|name| near.create(name, LEN, &copied(1, 1)).unwrap()).collect();
     regions[0].put(0, &[2]).unwrap();
     let local = regions[0].map_local().unwrap();
     let coherent = regions[1].map(Consistency::Coherent).unwrap();
-    let explicit = program.open("explicit").unwrap().map(Consistency::Explicit).unwrap();
+    // Its pages are the node's own memory. Those of another host's program are frames, and follow.
+    let explicit = regions[2].map(Consistency::Explicit).unwrap();
+    let followed = program.open("followed").unwrap().map(Consistency::Explicit).unwrap();
     let form = QueueForm { unit: Unit::Blocks { len: 64 }, depth: 4, ports: 1, overflow: Overflow::Refuse };
     let queue = near.create_queue("queue", &form, &copied(1, 1)).unwrap().reader().unwrap();
     let look = |wish: DrainWish| program.drain(NodeId(1), &wish).unwrap();
@@ -159,8 +162,8 @@ fn what_keeps_a_region_from_moving_is_named_until_it_goes() {
     until("each reason is told", || reasons().len() == 4);
     let told = reasons();
     for (name, why) in [
-        ("explicit", "hosts map it"),
-        ("mapped", "hosts map it"),
+        ("explicit", "have pointers to its memory"),
+        ("mapped", "hosts map it coherent"),
         ("pointers", "have pointers to its memory"),
         ("queue", "queues"),
     ] {
@@ -168,12 +171,14 @@ fn what_keeps_a_region_from_moving_is_named_until_it_goes() {
     }
     // All of them work as before.
     regions[1].put(0, &[1]).unwrap();
-    explicit.write(0, &[3]).unwrap();
-    explicit.flush(0, LEN).unwrap();
+    for mapping in [&explicit, &followed] {
+        mapping.write(0, &[3]).unwrap();
+        mapping.flush(0, LEN).unwrap();
+    }
     drop((local, coherent, explicit, queue));
     near.remove("queue").unwrap();
     until("the node holds nothing", || look(DrainWish::Look).left == 0);
-    for (region, first) in regions.iter().zip([2, 1, 3]) {
+    for (region, first) in regions.iter().zip([2, 1, 3, 3]) {
         let mut byte = [0];
         region.get(0, &mut byte).unwrap();
         assert_eq!(byte, [first], "{}", region.name());

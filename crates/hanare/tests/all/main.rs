@@ -78,6 +78,7 @@ mod locks;
 mod looks;
 mod mapped_memory;
 mod messages;
+mod moved_mappings;
 mod names;
 mod nodes_that_come_back;
 mod nonblocking_on_mapped;

@@ -41,7 +41,7 @@ impl<M: PageMemory> Pages<M> {
         bytes: Option<PageBytes>,
     ) {
         let outcome = match message {
-            NodeMessage::Join(join) => {
+            join @ (NodeMessage::Join(_) | NodeMessage::JoinFollowing(_)) => {
                 self.on_join(from, life, join);
                 Ok(())
             }

@@ -89,6 +89,8 @@ pub enum PageInput<'a, M: PageMemory> {
         node: NodeId,
         /// The connection.
         place: Option<u64>,
+        /// The version of the wire that both nodes speak on it.
+        spoken: u32,
     },
     /// Frames of another node came over a connection.
     Frames {

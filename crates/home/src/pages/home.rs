@@ -74,7 +74,7 @@ impl<H: HomePages> PageHome<H> {
         if self.is_left() {
             return Ok(());
         }
-        if *self.routes.layout() != join.layout {
+        if !self.consistency.allows_both(self.routes.layout(), &join.layout) {
             let reason = "others map it as it was before it was resized; let them unmap it first".to_owned();
             return Err(Error::BadUse { region: self.name.clone(), reason });
         }

@@ -25,9 +25,9 @@ impl<M: PageMemory> Pages<M> {
     /// A client wants to share a region, or not any more. Answered by [`PageOutput::Reply`].
     pub(super) fn on_request(&mut self, client: ClientId, request: RegionRequest<Mapping<M>>) {
         match request {
-            RegionRequest::Share { view, consistency, uid } => match check_view(&view) {
+            RegionRequest::Share { view, consistency, uid, follows } => match check_view(&view) {
                 Ok(()) => {
-                    let wanted = JoinRequest { client, uid, view: *view, consistency };
+                    let wanted = JoinRequest { client, uid, view: *view, consistency, follows };
                     let key = wanted.key();
                     self.share(wanted);
                     self.act(key);
@@ -173,9 +173,9 @@ impl<M: PageMemory> Pages<M> {
     /// Asks all homes, with the grants of the client whose turn it is.
     fn join_all(&mut self, place: HostKey) {
         let (Some(host), Some((node, epoch))) = (self.hosts.get(&place), self.me) else { return };
-        let Some(JoinRequest { view, .. }) = host.sharing.wanted() else { return };
+        let Some(JoinRequest { view, follows, .. }) = host.sharing.wanted() else { return };
         let join = |key: u64| {
-            NodeMessage::Join(Join {
+            let join = Join {
                 gid: view.gid,
                 name: view.name.clone(),
                 layout: view.layout.clone(),
@@ -186,7 +186,8 @@ impl<M: PageMemory> Pages<M> {
                 readers: place.readers,
                 address: self.terms.address.clone(),
                 key,
-            })
+            };
+            if *follows { NodeMessage::JoinFollowing(join) } else { NodeMessage::Join(join) }
         };
         let to = |route: &HomeRoute<M::Pages>| Outgoing {
             node: route.node,
@@ -270,7 +271,7 @@ impl<M: PageMemory> Pages<M> {
             if host.has(wanted.client) {
                 return bad_use("this program has it mapped already".to_owned());
             }
-            if *key == place && *host.layout() != wanted.view.layout {
+            if *key == place && !host.consistency.allows_both(host.layout(), &wanted.view.layout) {
                 return bad_use(
                     "programs of this host map it as it was before it was resized; let them unmap it first".to_owned(),
                 );

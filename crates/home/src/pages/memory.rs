@@ -87,6 +87,11 @@ pub trait HomePages: Clone {
     /// Returns true while the region has an extent here: it was not removed.
     fn is_held(&self) -> bool;
 
+    /// Keeps the extents on `node` of a region in their place while this lives. Hosts get and put them by commands, and not all would follow.
+    ///
+    /// **Errors**: as of [`PageMemory::open`].
+    fn keep_in_place(&self, join: &Join, node: NodeId) -> Result<(), NotShared>;
+
     /// Says of the extents whether newer bytes of their pages are elsewhere, and stay there.
     fn set_lacks_pages(&self, lacks: bool);
 

@@ -154,7 +154,7 @@ impl<M: PageMemory> Pages<M> {
             PageInput::Settled { session, share, settled } => self.on_settled(session, share, settled),
             PageInput::Crowded(gid) => self.on_crowded(gid),
             PageInput::TakeOver { client, gid, slots } => self.take_over(client, gid, slots),
-            PageInput::Dialed { node, place } => self.dialed(node, place),
+            PageInput::Dialed { node, place, spoken } => self.dialed(node, place.map(|place| (place, spoken))),
             PageInput::Frames { place, frames } => {
                 frames.iter().for_each(|bytes| self.on_frame(place, bytes));
                 // The pages that they want taken are taken together.
@@ -371,9 +371,9 @@ impl<M: PageMemory> Pages<M> {
         moved
     }
 
-    fn dialed(&mut self, node: NodeId, place: Option<u64>) {
+    fn dialed(&mut self, node: NodeId, made: Option<(u64, u32)>) {
         let now_ms = self.now_ms();
-        let lost = self.wires.dialed(node, place, now_ms, &mut self.outputs);
+        let lost = self.wires.dialed(node, made, now_ms, &mut self.outputs);
         if let Some(node) = lost {
             self.on_node_lost(node, Over::All);
         }

@@ -16,6 +16,8 @@ pub enum RegionRequest<F> {
         consistency: Consistency,
         /// The client's user.
         uid: u32,
+        /// True if the mapping follows the region's bytes to other nodes.
+        follows: bool,
     },
     /// The client has mapped a region.
     Hold {
@@ -47,6 +49,8 @@ pub(super) struct JoinRequest {
     pub uid: u32,
     pub view: RegionView,
     pub consistency: Consistency,
+    /// True if the program follows the region's bytes to other nodes.
+    pub follows: bool,
 }
 
 impl JoinRequest {

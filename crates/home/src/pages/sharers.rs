@@ -2,12 +2,12 @@
 
 use super::Pages;
 use super::home::PageHome;
-use super::memory::{NotShared, PageMemory};
+use super::memory::{HomePages, NotShared, PageMemory};
 use super::outgoing::Outgoing;
 use super::routes::PageRoutes;
 use hanare_protocol::id::{Gid, Grant, Incarnation, NodeId, Rights};
-use hanare_protocol::page::HostId;
 use hanare_protocol::page::membership::{Joiner, Life, Tried, Waiting};
+use hanare_protocol::page::{Consistency, HostId};
 use hanare_protocol::placement::Layout;
 use hanare_protocol::wire::page::{Join, Joined, NodeMessage};
 use hanare_protocol::{Error, Result};
@@ -17,17 +17,24 @@ pub(super) struct PendingJoin {
     pub from: NodeId,
     pub life: Life,
     pub join: Join,
+    /// True if its program follows the region's bytes to other nodes.
+    pub follows: bool,
 }
 
 impl<M: PageMemory> Pages<M> {
     /// A host wants to map a region whose pages lie here.
     // FEATURE: EU-F12
-    pub(super) fn on_join(&mut self, from: NodeId, process: Incarnation, join: Join) {
+    pub(super) fn on_join(&mut self, from: NodeId, process: Incarnation, message: NodeMessage) {
+        let (join, follows) = match message {
+            NodeMessage::Join(join) => (join, false),
+            NodeMessage::JoinFollowing(join) => (join, true),
+            _ => return,
+        };
         if join.node != from {
             return tracing::warn!("{from} asked to share a region in the name of {}", join.node);
         }
         let life = Life { epoch: join.epoch, process: Some(process) };
-        let waiting = self.join_queue.come(PendingJoin { from, life, join }, self.now_ms());
+        let waiting = self.join_queue.come(PendingJoin { from, life, join, follows }, self.now_ms());
         self.try_join(waiting);
         self.drop_left_homes();
     }
@@ -54,8 +61,8 @@ impl<M: PageMemory> Pages<M> {
     }
 
     fn try_join(&mut self, waiting: Waiting<PendingJoin>) {
-        let PendingJoin { life, ref join, .. } = waiting.who;
-        let taken = self.take_in(join, life);
+        let PendingJoin { life, ref join, follows, .. } = waiting.who;
+        let taken = self.take_in(join, life, follows);
         let is_returning = self.homes.get(&join.gid).is_some_and(PageHome::is_returning);
         let tried = match taken {
             Ok(joined) => Tried::Admitted(joined),
@@ -68,7 +75,7 @@ impl<M: PageMemory> Pages<M> {
         self.send(Outgoing { node, address, message: NodeMessage::Joined { key, result }, bytes: None });
     }
 
-    fn take_in(&mut self, join: &Join, life: Life) -> Result<Joined, NotShared> {
+    fn take_in(&mut self, join: &Join, life: Life, follows: bool) -> Result<Joined, NotShared> {
         if self.ending.is_some() {
             return Err(Error::NoCoordinator { reason: "its home ends".to_owned() }.into());
         }
@@ -102,6 +109,9 @@ impl<M: PageMemory> Pages<M> {
         }
         let share = self.memory.draw()?;
         let home = self.homes.get_mut(&join.gid).expect("just made");
+        if !follows && join.consistency != Consistency::Coherent {
+            home.memory().keep_in_place(join, me)?;
+        }
         if home.is_full() {
             return Err(
                 Error::LimitReached { what: "hosts that ever mapped a region".to_owned(), limit: u64::from(u16::MAX) }.into()

@@ -10,6 +10,7 @@ use hanare_protocol::page::host::HostMemory;
 use hanare_protocol::page::word::{Fault, Fill};
 use hanare_protocol::page::{Access, Consistency, Hosts, Page, Ticket, ToHome, ToHost, Version};
 use hanare_protocol::placement::{Extent, Layout, Span};
+use hanare_protocol::versions::NEWEST;
 use hanare_protocol::wire::control::{Answer, Made, NodeAddress, RegionView};
 use hanare_protocol::wire::page::{Frame, Join, Joined, NodeMessage, encode_frame};
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest, Wait, WaitedWord, Word};
@@ -122,6 +123,16 @@ const CLIENT: ClientId = ClientId(3);
 
 /// A program wants to map a region whose page lies at the other node. Returns the key by which this host asks to join.
 fn share(pages: &mut Pages<PageVectors>) -> u64 {
+    let said = share_as(pages, (Consistency::Coherent, false), NEWEST);
+    let key = said.into_iter().find_map(|message| match message {
+        NodeMessage::Join(join) => Some(join.key),
+        _ => None,
+    });
+    key.unwrap()
+}
+
+/// The same by a program that may follow the region. Returns what the other node hears, on a connection of that version.
+fn share_as(pages: &mut Pages<PageVectors>, (consistency, follows): (Consistency, bool), spoken: u32) -> Vec<NodeMessage> {
     let extents = vec![Extent { node: OTHER, slot: Slot(0), len: PAGE_LEN }];
     let view = RegionView {
         copies: 1,
@@ -136,14 +147,10 @@ fn share(pages: &mut Pages<PageVectors>) -> u64 {
         attributes: Default::default(),
         made: Made::Found,
     };
-    let request = RegionRequest::Share { view: Box::new(view), consistency: Consistency::Coherent, uid: 1 };
+    let request = RegionRequest::Share { view: Box::new(view), consistency, uid: 1, follows };
     pages.handle(NOW, PageInput::Request { client: CLIENT, request });
-    pages.handle(NOW, PageInput::Dialed { node: OTHER, place: Some(TO) });
-    let key = said(pages).into_iter().find_map(|message| match message {
-        NodeMessage::Join(join) => Some(join.key),
-        _ => None,
-    });
-    key.unwrap()
+    pages.handle(NOW, PageInput::Dialed { node: OTHER, place: Some(TO), spoken });
+    said(pages)
 }
 
 /// The messages to the other node.
@@ -167,7 +174,7 @@ fn a_home_hears_that_the_host_it_let_in_is_no_more() {
     hear(&mut pages, 1, [NodeMessage::Joined { key, result: Ok(JOINED) }]);
     let dials = |output: &PageOutput<PageVectors>| matches!(output, PageOutput::Wire(WireOutput::Dial { node: OTHER, address }) if address == "there");
     assert!(std::iter::from_fn(|| pages.poll()).any(|output| dials(&output)));
-    pages.handle(NOW, PageInput::Dialed { node: OTHER, place: Some(TO) });
+    pages.handle(NOW, PageInput::Dialed { node: OTHER, place: Some(TO), spoken: NEWEST });
     assert_eq!(said(&mut pages), [NodeMessage::Forgot { share: 5 }]);
 }
 
@@ -245,7 +252,7 @@ fn a_page_that_came_to_a_host_that_began_anew_goes_again() {
     let key = share(&mut pages);
     let (slot, mut frames) = let_in(&mut pages, key);
     pages.handle(NOW, PageInput::Identity { node: ME, epoch: Epoch(2) });
-    pages.handle(NOW, PageInput::Dialed { node: OTHER, place: Some(TO) });
+    pages.handle(NOW, PageInput::Dialed { node: OTHER, place: Some(TO), spoken: NEWEST });
     assert!(said(&mut pages).contains(&NodeMessage::Forgot { share: 5 }));
     let (page, version) = (Page(0), Version(5));
     frames.fault(page, slot, Access::Read).unwrap();
@@ -272,7 +279,7 @@ fn what_is_for_the_next_life_of_a_node_is_said_again() {
     let join = Frame::Message(1, NodeMessage::Join(Join { node: THIRD, grants: Vec::new(), ..asked }));
     pages.handle(NOW, PageInput::Frames { place: 20, frames: &[hail, join].map(|frame| encode_frame(&frame, None)) });
     let mut answer = |place, life| {
-        pages.handle(NOW, PageInput::Dialed { node: THIRD, place: Some(place) });
+        pages.handle(NOW, PageInput::Dialed { node: THIRD, place: Some(place), spoken: NEWEST });
         let frames = [encode_frame(&Frame::Answers(Incarnation(life)), None)];
         pages.handle(NOW, PageInput::Frames { place, frames: &frames });
         let outputs: Vec<_> = std::iter::from_fn(|| pages.poll()).collect();
@@ -289,4 +296,34 @@ fn what_is_for_the_next_life_of_a_node_is_said_again() {
     assert_eq!(answer(11, 1), 2, "nobody has confirmed them");
     assert_eq!(answer(12, 2), 2, "they go to whoever answers");
     assert_eq!(answer(13, 2), 2, "and are not forgotten with the life before");
+}
+
+#[test]
+fn a_home_hears_that_a_program_follows_if_it_knows_the_word() {
+    for (spoken, knows) in [(NEWEST, true), (27, false)] {
+        let said = share_as(&mut pages(), (Consistency::Explicit, true), spoken);
+        assert!(
+            matches!(said[..], [NodeMessage::JoinFollowing(_)] if knows) || matches!(said[..], [NodeMessage::Join(_)] if !knows)
+        );
+    }
+}
+
+#[test]
+fn a_region_that_moved_is_mapped_beside_programs_that_mapped_it_before_unless_its_pages_are_passed_on() {
+    const THIRD: NodeId = NodeId(7);
+    for consistency in [Consistency::Explicit, Consistency::Coherent] {
+        let mut pages = pages();
+        let asked = |node, slot, key| {
+            let NodeMessage::Join(Join { mut layout, .. }) = join(key) else { unreachable!() };
+            layout.extents_mut().for_each(|extent| extent.slot = Slot(slot));
+            let NodeMessage::Join(asked) = join(key) else { unreachable!() };
+            NodeMessage::JoinFollowing(Join { layout, consistency, node, ..asked })
+        };
+        hear(&mut pages, 1, [asked(OTHER, 0, 77)]);
+        let hail = Frame::Hail { node: THIRD, life: Incarnation(2), address: "far".to_owned(), channel: 1 };
+        let frames = [hail, Frame::Message(1, asked(THIRD, 1, 98))].map(|frame| encode_frame(&frame, None));
+        pages.handle(NOW, PageInput::Frames { place: 20, frames: &frames });
+        let home = &pages.homes[&GID];
+        assert_eq!([77, 98].map(|key| home.knows(key)), [true, consistency == Consistency::Explicit]);
+    }
 }

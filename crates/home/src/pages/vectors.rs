@@ -112,6 +112,10 @@ impl HomePages for VectorPages {
         true
     }
 
+    fn keep_in_place(&self, _join: &Join, _node: NodeId) -> Result<(), NotShared> {
+        Ok(())
+    }
+
     fn set_lacks_pages(&self, _lacks: bool) {}
 
     fn read_page(&self, page: u64) -> Result<PageBytes> {

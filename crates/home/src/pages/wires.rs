@@ -8,6 +8,7 @@ use crate::wire_output::WireOutput;
 use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::page::dialing::{Dialed, Phase};
 use hanare_protocol::page::{Answering, Courier, Dialing};
+use hanare_protocol::versions::OLDEST;
 use hanare_protocol::wire::page::{Frame, NodeMessage, encode_frame};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -34,6 +35,8 @@ struct Channel {
     answering: Answering,
     /// The connection, by its place in the service.
     dialing: Dialing<u64>,
+    /// The version of the wire that its last connection spoke.
+    spoken: u32,
 }
 
 /// All channels, and the messages heard of other nodes' channels.
@@ -85,25 +88,27 @@ impl Wires {
                 courier: Courier::default(),
                 answering: Answering::default(),
                 dialing: Dialing::default(),
+                spoken: OLDEST,
             }
         });
         let outgoing = Arc::new(outgoing);
         let number = channel.courier.send(outgoing.clone());
         if let Some(place) = channel.dialing.place() {
-            outputs.push_back(WireOutput::Send { place, bytes: frame(number, &outgoing) }.into());
+            outputs.push_back(WireOutput::Send { place, bytes: frame(number, &outgoing, channel.spoken) }.into());
         } else if channel.dialing.want(now_ms) {
             outputs.push_back(WireOutput::Dial { node, address: channel.address.clone() }.into());
         }
     }
 
-    /// A connection was made, or not. Returns the node if it is lost.
+    /// A connection was made, that speaks a version of the wire, or not. Returns the node if it is lost.
     pub fn dialed<O: From<WireOutput>>(
         &mut self,
         node: NodeId,
-        made: Option<u64>,
+        made: Option<(u64, u32)>,
         now_ms: u64,
         outputs: &mut VecDeque<O>,
     ) -> Option<NodeId> {
+        let (made, spoken) = made.unzip();
         let (Some(me), Some(channel)) = (self.me, self.channels.get_mut(&node)) else {
             outputs.extend(made.map(|place| WireOutput::Close { place }.into()));
             return None;
@@ -118,10 +123,11 @@ impl Wires {
             }
             (Dialed::Up | Dialed::Again, _) => return None,
         };
+        channel.spoken = spoken.unwrap_or(OLDEST);
         let hail = Frame::Hail { node: me, life: self.life, address: self.address.clone(), channel: channel.number };
         outputs.push_back(WireOutput::Send { place, bytes: encode_frame(&hail, None) }.into());
         for (number, outgoing) in channel.courier.unconfirmed() {
-            outputs.push_back(WireOutput::Send { place, bytes: frame(number, outgoing) }.into());
+            outputs.push_back(WireOutput::Send { place, bytes: frame(number, outgoing, channel.spoken) }.into());
         }
         None
     }
@@ -209,6 +215,6 @@ impl Wires {
     }
 }
 
-fn frame(number: u64, outgoing: &Outgoing) -> Vec<u8> {
-    encode_frame(&Frame::Message(number, outgoing.message.clone()), outgoing.bytes.as_deref())
+fn frame(number: u64, outgoing: &Outgoing, spoken: u32) -> Vec<u8> {
+    encode_frame(&Frame::Message(number, outgoing.message.clone().as_of(spoken)), outgoing.bytes.as_deref())
 }

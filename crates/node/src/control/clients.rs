@@ -10,9 +10,10 @@ use hanare_memory::frames::ClientFrames;
 use hanare_memory::uffd::{Features, Span, Uffd};
 use hanare_protocol::id::{ClientId, JobRank, User};
 use hanare_protocol::limits::{ACCEPT_PAUSE_MS, CLIENT_TURN_COUNT, UNREAD_MS};
+use hanare_protocol::page::Consistency;
 use hanare_protocol::tenant::{TENANT_NUMBERS, is_tenant, who};
 use hanare_protocol::versions::Versions;
-use hanare_protocol::wire::control::{Answer, Attached, OwnStatus, Request};
+use hanare_protocol::wire::control::{Answer, Attached, OwnStatus, RegionView, Request};
 use hanare_protocol::wire::link::LinkSocket;
 use hanare_protocol::wire::look::ProgramStat;
 use hanare_protocol::{Error, Result};
@@ -187,7 +188,7 @@ impl ControlLoop {
     /// The node's own answer; `None` when the coordinator was asked.
     fn answer(&mut self, key: u64, request: Request, mut fds: Vec<OwnedFd>) -> Option<Reply> {
         let client = self.clients.get_mut(&key).expect("the caller looked");
-        client.has_memory |= matches!(request, Request::Map { .. } | Request::Share { .. });
+        client.has_memory |= matches!(request, Request::Map { .. } | Request::Share { .. } | Request::ShareFollowing { .. });
         let user = client.user;
         match request {
             Request::Attach { versions, .. } | Request::AttachAs { versions, .. } if client.attached.is_none() => {
@@ -217,9 +218,8 @@ impl ControlLoop {
                 }
                 Some(plain(Ok(Answer::Ok)))
             }
-            Request::Share { view, consistency } => {
-                self.ask_service(key, RegionRequest::Share { view: Box::new(view), consistency, uid: user.uid })
-            }
+            Request::Share { view, consistency } => self.ask_to_share(key, (view, consistency), false),
+            Request::ShareFollowing { view, consistency } => self.ask_to_share(key, (view, consistency), true),
             Request::Hold { gid, start, len, features } => match fds.pop() {
                 Some(fd) => {
                     let features = Features::from_bits_truncate(features as u32);
@@ -277,6 +277,11 @@ impl ControlLoop {
         client.waits_for = Some(SERVICE);
         self.service.notify(ToService::Request { client: client.id, request });
         None
+    }
+
+    fn ask_to_share(&mut self, key: u64, (view, consistency): (RegionView, Consistency), follows: bool) -> Option<Reply> {
+        let uid = self.clients.get(&key).expect("the caller looked").user.uid;
+        self.ask_service(key, RegionRequest::Share { view: Box::new(view), consistency, uid, follows })
     }
 
     /// The service has answered.

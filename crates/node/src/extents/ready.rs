@@ -83,8 +83,12 @@ impl Extents {
 impl Entry {
     /// Refuses what does not pass by itself.
     fn may_be_ready(&self) -> Result<()> {
-        if self.shares > 0 || self.mappings > 0 {
-            return self.refuse("hosts map it; let their programs unmap it");
+        if self.shares > 0 {
+            return self.refuse("hosts map it coherent; let their programs unmap it");
+        }
+        if self.mappings > 0 {
+            return self
+                .refuse("programs map it that cannot follow it: of an older release, or of too many extents; let them unmap it");
         }
         if self.held.uses_queues() {
             return self.refuse(

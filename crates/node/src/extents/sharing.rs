@@ -70,7 +70,8 @@ impl Extents {
         }
     }
 
-    /// Hosts map an extent of a region, and get and put its pages by commands, until [`Extents::forget_mapping`].
+    /// Hosts map an extent of a region, and get and put its pages by commands, until [`Extents::forget_mapping`]. Not all of their programs would
+    /// follow it to another node.
     ///
     /// **Errors**: [`Error::BadUse`] for one with copies: nobody tells such a mapping where its next home is.
     pub fn note_mapping(&self, gid: Gid, slot: Slot) -> Result<(), NotShared> {

@@ -55,7 +55,7 @@ fn drawn(number: &mut u64) {
 
 fn with_known(held: &ReportedExtent, mut message: NodeMessage) -> NodeMessage {
     match &mut message {
-        NodeMessage::Join(join) => grants(&mut join.grants, held),
+        NodeMessage::Join(join) | NodeMessage::JoinFollowing(join) => grants(&mut join.grants, held),
         NodeMessage::Leave { share }
         | NodeMessage::Forgot { share }
         | NodeMessage::NotShared { share }
@@ -111,7 +111,7 @@ pub(crate) fn pages(bytes: &[u8]) {
                     grants(&mut view.grants, &held);
                     let consistency = if what % 8 == 4 { Consistency::Coherent } else { Consistency::Explicit };
                     let client = ClientId(u64::from(what / 8));
-                    let request = RegionRequest::Share { view: Box::new(view), consistency, uid: 1000 };
+                    let request = RegionRequest::Share { view: Box::new(view), consistency, uid: 1000, follows: what & 16 != 0 };
                     tell(&mut home, now, PageInput::Request { client, request }.into());
                 }
             }

@@ -15,7 +15,7 @@ use hanare_protocol::{Error, Result};
 use rustix::fs::{FallocateFlags, fallocate, fstat};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Its clones are the same memory.
 #[derive(Clone)]
@@ -29,8 +29,8 @@ pub(crate) struct HomeMemory {
     extents: Vec<Option<HomeExtent>>,
     /// Extents reached only through their pages while this lives.
     shared: Vec<(Slot, Arc<NodeExtent>)>,
-    /// Extents whose pages go by commands.
-    noted: Vec<Slot>,
+    /// Extents whose pages go by commands of programs that would not follow them.
+    noted: Mutex<Vec<Slot>>,
     table: Arc<Extents>,
 }
 
@@ -55,7 +55,7 @@ struct PageLocation<'a> {
 
 impl HomeMemory {
     /// The extents of a region that lie on `node`. While this lives they are reached through their pages alone, if the
-    /// mapping is coherent.
+    /// mapping is coherent. Others need [`HomeMemory::keep_in_place`], unless all programs follow the region's bytes to other nodes.
     ///
     /// **Errors**: [`Error::GrantRefused`]. [`Error::BadUse`] where the memory's use or kind, or copies, forbid it; with older commands under way
     /// that passes.
@@ -66,16 +66,12 @@ impl HomeMemory {
             layout: join.layout.clone().into(),
             extents: Vec::new(),
             shared: Vec::new(),
-            noted: Vec::new(),
+            noted: Mutex::default(),
             table: table.clone(),
         };
         for (extent, grant) in join.layout.extents().zip(&join.grants) {
             if extent.node != node || !is_coherent {
                 memory.extents.push(None);
-                if extent.node == node {
-                    table.note_mapping(join.gid, extent.slot)?;
-                    memory.noted.push(extent.slot);
-                }
                 continue;
             }
             let (held, files) = table.share(join.gid, extent.slot, *grant)?;
@@ -89,6 +85,22 @@ impl HomeMemory {
     /// True if the region still exists.
     pub fn is_held(&self) -> bool {
         self.shared.iter().any(|(slot, _)| self.table.has(self.gid, *slot))
+    }
+
+    /// See [`HomePages::keep_in_place`].
+    pub fn keep_in_place(&self, join: &Join, node: NodeId) -> Result<(), NotShared> {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if !noted.is_empty() {
+            return Ok(());
+        }
+        for extent in join.layout.extents().filter(|extent| extent.node == node) {
+            if let Err(refused) = self.table.note_mapping(self.gid, extent.slot) {
+                noted.drain(..).for_each(|slot| self.table.forget_mapping(self.gid, slot));
+                return Err(refused);
+            }
+            noted.push(extent.slot);
+        }
+        Ok(())
     }
 
     /// Says of its extents whether newer bytes of pages are elsewhere, and stay there.
@@ -191,6 +203,10 @@ impl HomePages for SharedMemory {
         self.0.is_held()
     }
 
+    fn keep_in_place(&self, join: &Join, node: NodeId) -> Result<(), NotShared> {
+        self.0.keep_in_place(join, node)
+    }
+
     fn set_lacks_pages(&self, lacks: bool) {
         self.0.set_lacks_pages(lacks);
     }
@@ -211,7 +227,8 @@ impl HomePages for SharedMemory {
 impl Drop for HomeMemory {
     fn drop(&mut self) {
         self.shared.iter().for_each(|(slot, held)| self.table.unshare(*slot, held));
-        self.noted.iter().for_each(|slot| self.table.forget_mapping(self.gid, *slot));
+        let noted = self.noted.get_mut().unwrap_or_else(PoisonError::into_inner);
+        noted.iter().for_each(|slot| self.table.forget_mapping(self.gid, *slot));
     }
 }
 

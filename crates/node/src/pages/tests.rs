@@ -16,6 +16,7 @@ use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::membership::Over;
 use hanare_protocol::page::{Access, Consistency, HostId, Page, Ticket, ToHome, Version};
 use hanare_protocol::placement::{Extent, Layout, Span};
+use hanare_protocol::versions::NEWEST;
 use hanare_protocol::wire::control::{FilePart, Made, NodeAddress, RegionView};
 use hanare_protocol::wire::page::{
     Frame, Granted, Join, Joined, NodeMessage, Outcome, PageRequest, Settled, decode_frame, encode_frame,
@@ -82,7 +83,7 @@ fn share(len: u64) -> RegionRequest {
         attributes: Default::default(),
         made: Made::Found,
     };
-    RegionRequest::Share { view: Box::new(view), consistency: Consistency::Coherent, uid: 1 }
+    RegionRequest::Share { view: Box::new(view), consistency: Consistency::Coherent, uid: 1, follows: false }
 }
 
 fn map(regions: &mut TestHome, client: u64) {
@@ -209,7 +210,7 @@ const TO: u64 = 7;
 fn joined() -> TestHome {
     let mut regions = regions();
     map(&mut regions, 0);
-    tell(&mut regions, PageInput::Dialed { node: ELSEWHERE, place: Some(TO) });
+    tell(&mut regions, PageInput::Dialed { node: ELSEWHERE, place: Some(TO), spoken: NEWEST });
     let_in(&mut regions);
     while poll(&mut regions).is_some() {}
     regions

@@ -471,13 +471,11 @@ impl Coordinator {
             | Request::Own
             | Request::Release { .. }
             | Request::Share { .. }
+            | Request::ShareFollowing { .. }
             | Request::Hold { .. }
             | Request::Link(_)
             | Request::Unshare { .. }
-            | Request::Prove { .. } => {
-                let reason = "a node forwards a request that it must answer itself".to_owned();
-                Step::Done(Err(Error::Garbage { peer: task.node.to_string(), reason }))
-            }
+            | Request::Prove { .. } => region::not_forwarded(task).into(),
         }
     }
 

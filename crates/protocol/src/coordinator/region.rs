@@ -218,6 +218,12 @@ pub(super) fn unknown(name: &str) -> Error {
     check_full(name).err().unwrap_or_else(|| Error::UnknownRegion { name: name.to_owned() })
 }
 
+/// The answer to a request that the program's own node has to answer.
+pub(super) fn not_forwarded(task: &Task) -> Error {
+    let reason = "a node forwards a request that it must answer itself".to_owned();
+    Error::Garbage { peer: task.node.to_string(), reason }
+}
+
 /// The answer to a repeated request whose region somebody has removed since.
 fn gone(task: &Task) -> Error {
     match &task.what {

@@ -41,6 +41,9 @@ pub const fn home_until_ms(lease_until_ms: u64, lease_ms: u64) -> u64 {
 
 const _: () = assert!(RENEW_MS * 3 <= HOME_LEASE_MS && HOME_LEASE_MS <= LEASE_MS, "a home that renews answers all the time");
 
+/// Most extents of a mapping that follows them to other nodes: each has a connection of its own on each fault lane.
+pub const FOLLOWED_COUNT_MAX: usize = 64;
+
 /// Most bytes of one link's writes to copies that are under way: the next stage of its message waits then.
 pub const AHEAD_LEN_MAX: u64 = 4 * super::STAGE_LEN as u64;
 

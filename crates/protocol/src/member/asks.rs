@@ -137,6 +137,7 @@ fn describe(what: &Request) -> String {
         | Request::Own
         | Request::Release { .. }
         | Request::Share { .. }
+        | Request::ShareFollowing { .. }
         | Request::Hold { .. }
         | Request::Link(_)
         | Request::Unshare { .. }

@@ -1,5 +1,6 @@
 //! Promises of a mapping of a shared region.
 
+use crate::placement::Layout;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -17,6 +18,13 @@ pub enum Consistency {
     Entry,
     /// Visibility as between threads of one machine: coherent for each location, x86-TSO order, atomics are atomic.
     Coherent,
+}
+
+impl Consistency {
+    /// True if a region may have mappings by both layouts. Extents of a region whose pages go by commands may have moved meanwhile.
+    pub fn allows_both(self, one: &Layout, other: &Layout) -> bool {
+        one == other || self != Consistency::Coherent && one.has_same_chunks(other)
+    }
 }
 
 impl fmt::Display for Consistency {

@@ -205,13 +205,20 @@ pub enum Request {
     },
     /// Lists or changes tenants. Since version 28.
     Tenants(TenantWish),
+    /// [`Request::Share`] of a mapping that follows the region's bytes to other nodes by itself. Since version 28.
+    ShareFollowing {
+        /// The region as it was opened.
+        view: RegionView,
+        /// The mapping's promise.
+        consistency: Consistency,
+    },
 }
 
 impl Request {
     /// The first version of the wire that has the request.
     pub fn since(&self) -> u32 {
         match self {
-            Request::AttachAs { .. } | Request::ProveTenant { .. } | Request::Tenants(_) => 28,
+            Request::AttachAs { .. } | Request::ProveTenant { .. } | Request::Tenants(_) | Request::ShareFollowing { .. } => 28,
             _ => OLDEST,
         }
     }

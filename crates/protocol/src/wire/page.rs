@@ -317,9 +317,19 @@ pub enum NodeMessage {
         /// Its right, which the home does not know.
         share: u64,
     },
+    /// [`NodeMessage::Join`] for a program that follows the region's bytes to other nodes by itself. Since version 28.
+    JoinFollowing(Join),
 }
 
 impl NodeMessage {
+    /// The message for a node that speaks that version of the wire.
+    pub fn as_of(self, spoken: u32) -> NodeMessage {
+        match self {
+            NodeMessage::JoinFollowing(join) if spoken < 28 => NodeMessage::Join(join),
+            other => other,
+        }
+    }
+
     /// True if a page's bytes are behind it.
     pub fn has_bytes(&self) -> bool {
         match self {

@@ -109,7 +109,7 @@ impl PageWorld {
         let client = self.draw();
         let process = self.processes.get_mut(&life).expect("the caller saw it");
         process.programs.insert(client, MappingProgram { gid, phase: Phase::Asks });
-        let request = RegionRequest::Share { view: Box::new(view), consistency: Consistency::Coherent, uid: UID };
+        let request = RegionRequest::Share { view: Box::new(view), consistency: Consistency::Coherent, uid: UID, follows: false };
         self.tell(life, PageInput::Request { client: ClientId(client), request })
     }
 

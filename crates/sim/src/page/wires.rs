@@ -8,6 +8,7 @@ use crate::check::{Check, check};
 use hanare_home::PageInput;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{ANSWER_MS, REACH_MS};
+use hanare_protocol::versions::NEWEST;
 
 /// A connection breaks with one of so many messages that a network without connections would lose.
 const LOSSES_A_BREAK: u64 = 10;
@@ -47,7 +48,7 @@ impl PageWorld {
         let number = WIRES_FROM + self.draw();
         self.count("connections made");
         let place = self.wires.make(number, self.course.now_ms, from, to);
-        self.tell(from, PageInput::Dialed { node: named, place: Some(place) })
+        self.tell(from, PageInput::Dialed { node: named, place: Some(place), spoken: NEWEST })
     }
 
     fn on_not_reached(&mut self, from: Life, node: usize) -> Check {
@@ -70,7 +71,7 @@ impl PageWorld {
         }
         if self.has(Defect::DialForEver) {
             let place = 2 * (WIRES_FROM + self.draw());
-            self.tell(from, PageInput::Dialed { node: named, place: Some(place) })?;
+            self.tell(from, PageInput::Dialed { node: named, place: Some(place), spoken: NEWEST })?;
             return self.tell(from, PageInput::WireGone { place });
         }
         if self.dice.chance(1_000) {
@@ -81,7 +82,7 @@ impl PageWorld {
             // The node may be given up with this try. A later one is of a channel that begins anew.
             self.unreached.remove(&(from, node));
         }
-        self.tell(from, PageInput::Dialed { node: named, place: None })
+        self.tell(from, PageInput::Dialed { node: named, place: None, spoken: NEWEST })
     }
 
     /// Sends a frame, which breaks the connection with it now and then.

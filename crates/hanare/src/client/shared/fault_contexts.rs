@@ -14,9 +14,9 @@
 //! until the store that gives it back.
 
 use super::endpoint::{Broken, Endpoint};
-use super::orders::{FindHomes, Orders, Renewal};
+use super::orders::{FindHomes, NewHome, Orders, Renewal};
 use crate::client::attachment::Shared;
-use crate::client::repetition::{Breaks, MOVE_MS};
+use crate::client::repetition::{Breaks, Refusals};
 use hanare_memory::diff::Diff;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{ASK_MS, PAGE_LEN, SPIN_PAUSE_COUNT};
@@ -101,31 +101,50 @@ impl Renewer {
         }
     }
 
-    /// The program of the context's calls, where homes move.
+    /// The program of the context's calls, where homes may move.
     pub fn client(&self) -> Option<u64> {
         self.0.as_ref().and_then(|(orders, lane, _)| orders.client(*lane))
     }
 
-    /// True if another node may become a home.
+    /// Time for an answer on a new connection.
+    fn bound(&self) -> Option<Duration> {
+        self.0.as_ref().map(|(orders, ..)| orders.bound())
+    }
+
+    /// True if the bytes have copies, or had some.
     pub fn moves(&self) -> bool {
         self.0.as_ref().is_some_and(|(orders, ..)| orders.moves())
     }
 
     fn renew(&self, endpoint: &mut Endpoint, home: usize, why: Broken) -> bool {
         let Some((orders, lane, bound)) = self.0.as_ref().filter(|_| why == Broken::Closed) else { return false };
-        orders.renew(*lane, home, endpoint, *bound) == Renewal::Made
+        orders.renew(*lane, (home, NewHome::Known), endpoint, *bound) == Renewal::Made
     }
 
-    /// [`Tools::renew`], for one more request of a fault. Bytes with copies may have another home meanwhile, whatever was `broken` or refused. The
-    /// coordinator is asked for it until the lease of a lost one must be over. Async-signal-safe.
+    /// [`Tools::renew`]. Bytes without copies may have moved from a node that was silent.
+    fn renew_or_follow(&self, endpoint: &mut Endpoint, home: usize, why: Broken) -> bool {
+        match &self.0 {
+            Some((orders, lane, bound)) if why == Broken::TimedOut && orders.may_move() => {
+                let wanted = orders.after_silence(home, endpoint);
+                orders.renew(*lane, (home, wanted), endpoint, *bound) == Renewal::Made
+            }
+            _ => self.renew(endpoint, home, why),
+        }
+    }
+
+    /// [`Tools::renew`], for one more request of a fault. Bytes with copies may have another home meanwhile, whatever was `broken` or refused. So may
+    /// bytes whose grant is refused. The coordinator is asked for it until the lease of a lost one must be over. Async-signal-safe.
     pub fn renew_again(&self, endpoints: &mut [Endpoint], renewals: &mut Renewals, home: usize, broken: Option<Broken>) -> bool {
         let Some((orders, lane, bound)) = self.0.as_ref() else { return false };
-        if !orders.moves() {
+        let (count, endpoint) = (endpoints.len(), &mut endpoints[home]);
+        if let (Some(why), false) = (broken, orders.moves()) {
             renewals.count += 1;
-            return renewals.count <= endpoints.len() && broken.is_some_and(|why| self.renew(&mut endpoints[home], home, why));
+            return renewals.count <= count && self.renew_or_follow(endpoint, home, why);
         }
-        while renewals.breaks.may_repeat_moved() {
-            match orders.renew(*lane, home, &mut endpoints[home], *bound) {
+        // A refused request did nothing. Its bytes may have got copies, or have moved.
+        let may_follow = orders.moves() || orders.may_move() && renewals.refusals.may_repeat();
+        while may_follow && renewals.breaks.may_repeat_moved() {
+            match orders.renew(*lane, (home, NewHome::Today), endpoint, *bound) {
                 Renewal::Made => return true,
                 Renewal::NotNow => {}
                 Renewal::Never => return false,
@@ -139,6 +158,7 @@ impl Renewer {
 #[derive(Default)]
 pub(crate) struct Renewals {
     count: usize,
+    refusals: Refusals,
     breaks: Breaks,
 }
 
@@ -161,12 +181,10 @@ impl FaultContexts {
     ) -> Result<FaultContexts> {
         shared.open_fabric();
         let count = count.max(1);
-        // A silent home may be home no more.
-        let bound = if next.moves() { shared.bound.min(Duration::from_millis(MOVE_MS)) } else { shared.bound };
-        let orders = Orders::of_lanes(shared, next, homes.len(), count, bound)?;
+        let orders = Orders::of_lanes(shared, next, homes.len(), count, shared.bound)?;
         let lane = |lane| -> Result<FaultContext> {
             let connect = |(node, address): &(NodeId, &str)| {
-                let endpoint = Endpoint::connect(shared, *node, address, bound)?;
+                let endpoint = Endpoint::connect(shared, *node, address, orders.bound())?;
                 orders.introduce(lane, &endpoint);
                 Ok(endpoint)
             };
@@ -224,7 +242,8 @@ impl FaultContexts {
                     continue;
                 }
                 let lost = || Error::NodeLost { node, reason: "its address is not known".to_owned() };
-                let made = Endpoint::connect_within(shared, node, address.ok_or_else(lost)?, endpoint.bound(), PATIENCE)?;
+                let bound = renewer.bound().unwrap_or(endpoint.bound());
+                let made = Endpoint::connect_within(shared, node, address.ok_or_else(lost)?, bound, PATIENCE)?;
                 renewer.introduce(&made);
                 *endpoint = made;
             }

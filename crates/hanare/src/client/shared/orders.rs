@@ -1,8 +1,8 @@
 //! Connections made anew for threads that cannot make one: who resolves a fault may neither allocate nor take a lock.
 //!
 //! ```text
-//! thread in a fault: Idle --> Wanted, rings --> waits --> changes its endpoint for the new one, or gives up (Idle)
-//! the reconnector:                 Wanted --> connects, greets, proves --> Ready, or Failed
+//! thread in a fault: Idle --> Known, Today or Elsewhere, rings --> waits --> changes its endpoint for the new one, or gives up (Idle)
+//! the reconnector:            asks for the home, connects, greets, proves --> Ready, or Failed
 //! ```
 //!
 //! The reconnector is the attachment's thread. An order is one word. So a faulting thread does only async-signal-safe things to it:
@@ -10,6 +10,7 @@
 
 use super::endpoint::Endpoint;
 use crate::client::attachment::{Reconnect, Shared};
+use crate::client::repetition::MOVE_MS;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::wire::exchange::name_head;
 use hanare_protocol::{Error, Result};
@@ -23,20 +24,47 @@ use std::time::{Duration, Instant};
 
 /// No connection is wanted.
 const IDLE: usize = 0;
-/// A thread waits for one.
-const WANTED: usize = 1;
 /// The connection could not be made.
-const FAILED: usize = 2;
-/// The bytes are lost, or may not be used any more. All other numbers are addresses of boxed endpoints that are ready.
-const GONE: usize = 3;
+const FAILED: usize = 1;
+/// The bytes are lost, or may not be used any more.
+const GONE: usize = 2;
+/// The highest number that is a state. All others are addresses of boxed endpoints that are ready.
+const LAST: usize = NewHome::Elsewhere as usize;
+
+/// The home that a thread waits to be connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum NewHome {
+    /// The known home, if it is reached; else the home of today.
+    Known = 3,
+    /// The home of today.
+    Today = 4,
+    /// The home of today, if it is another one.
+    Elsewhere = 5,
+}
+
+impl NewHome {
+    fn of(word: usize) -> Option<NewHome> {
+        [NewHome::Known, NewHome::Today, NewHome::Elsewhere].into_iter().find(|wanted| *wanted as usize == word)
+    }
+}
 
 /// Time that a waiting thread sleeps before it looks again; connecting takes some round trips.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000 };
 
 /// The homes of a mapping's bytes, with their addresses.
 pub(crate) trait FindHomes: Send + Sync {
-    /// True if another node may become a home.
+    /// True if another node may become a home, once the bytes have copies.
+    fn may_move(&self) -> bool;
+
+    /// True if the bytes have copies, or had some. Async-signal-safe.
     fn moves(&self) -> bool;
+
+    /// The node that is a home, as far as is known. Async-signal-safe.
+    fn node(&self, home: usize) -> NodeId;
+
+    /// The same with its address, where nobody need be asked for it.
+    fn known(&self, home: usize) -> Option<(NodeId, Box<str>)>;
 
     /// The node that is a home today, and its address.
     fn find(&self, shared: &Shared, home: usize) -> Result<(NodeId, Box<str>)>;
@@ -52,8 +80,20 @@ impl FixedHomes {
 }
 
 impl FindHomes for FixedHomes {
+    fn may_move(&self) -> bool {
+        false
+    }
+
     fn moves(&self) -> bool {
         false
+    }
+
+    fn node(&self, home: usize) -> NodeId {
+        self.0[home].0
+    }
+
+    fn known(&self, _: usize) -> Option<(NodeId, Box<str>)> {
+        None
     }
 
     fn find(&self, _: &Shared, home: usize) -> Result<(NodeId, Box<str>)> {
@@ -76,9 +116,9 @@ pub(crate) enum Renewal {
 pub(crate) struct Orders {
     homes: Arc<dyn FindHomes>,
     home_count: usize,
-    /// Each lane, for homes that move: nobody can guess it. Their calls count once.
+    /// Each lane, for homes that may move: nobody can guess it. Their calls count once.
     clients: Box<[u64]>,
-    /// Time for an answer on the connections that are made.
+    /// Time for an answer on the connections that are made, where homes do not move.
     bound: Duration,
     /// For each lane and each of its connections.
     words: Box<[AtomicUsize]>,
@@ -100,7 +140,7 @@ impl Orders {
     ) -> Result<Arc<Orders>> {
         let words = || (0..lanes * home_count).map(|_| AtomicUsize::new(IDLE)).collect();
         let client = |_| hanare_memory::random::bytes().map(u64::from_le_bytes);
-        let clients = if homes.moves() { (0..lanes).map(client).collect::<Result<_>>()? } else { Box::default() };
+        let clients = if homes.may_move() { (0..lanes).map(client).collect::<Result<_>>()? } else { Box::default() };
         shared.reconnect_on_order(|bell| Orders { homes, home_count, clients, bound, words: words(), spent: words(), bell })
     }
 
@@ -116,19 +156,35 @@ impl Orders {
         self.clients.get(lane).copied()
     }
 
-    /// True if another node may become a home.
+    /// True if another node may become a home, once the bytes have copies.
+    pub fn may_move(&self) -> bool {
+        self.homes.may_move()
+    }
+
+    /// True if the bytes have copies, or had some.
     pub fn moves(&self) -> bool {
         self.homes.moves()
     }
 
-    /// Orders another connection to home number `home` of a lane, and waits for it at most so long. Puts it in the old one's place.
+    /// Time for an answer on a connection that is made. A silent home of bytes with copies may be home no more.
+    pub fn bound(&self) -> Duration {
+        if self.moves() { self.bound.min(Duration::from_millis(MOVE_MS)) } else { self.bound }
+    }
+
+    /// A home that was silent is home no more, or may be.
+    pub fn after_silence(&self, home: usize, endpoint: &Endpoint) -> NewHome {
+        if self.homes.node(home) == endpoint.node() { NewHome::Elsewhere } else { NewHome::Today }
+    }
+
+    /// Orders another connection for home number `home` of a lane, and waits for it at most so long. Puts it in the old one's place.
     /// Async-signal-safe.
     ///
-    /// **Cost**: that of connecting, and two wakes. Homes that move cost a message each way to the coordinator, too.
-    pub fn renew(&self, lane: usize, home: usize, endpoint: &mut Endpoint, bound: Duration) -> Renewal {
+    /// **Cost**: that of connecting, and two wakes. The home of today costs a message each way to the coordinator, too.
+    pub fn renew(&self, lane: usize, (home, wanted): (usize, NewHome), endpoint: &mut Endpoint, bound: Duration) -> Renewal {
         let at = lane * self.home_count + home;
         let Some(word) = self.words.get(at) else { return Renewal::Never };
-        if word.compare_exchange(IDLE, WANTED, AcqRel, Relaxed).is_err() {
+        let wanted = wanted as usize;
+        if word.compare_exchange(IDLE, wanted, AcqRel, Relaxed).is_err() {
             return Renewal::Never;
         }
         let (begun, mut backoff) = (Instant::now(), Backoff::new());
@@ -136,7 +192,7 @@ impl Orders {
         loop {
             // ORDERING: pairs with the reconnector's exchange: the endpoint is ready.
             match word.load(Acquire) {
-                WANTED => {}
+                waits if waits == wanted => {}
                 failed @ (FAILED | GONE) => {
                     word.store(IDLE, Release);
                     return if failed == GONE { Renewal::Never } else { Renewal::NotNow };
@@ -150,7 +206,7 @@ impl Orders {
                     return Renewal::Made;
                 }
             }
-            if begun.elapsed() > bound && word.compare_exchange(WANTED, IDLE, AcqRel, Relaxed).is_ok() {
+            if begun.elapsed() > bound && word.compare_exchange(wanted, IDLE, AcqRel, Relaxed).is_ok() {
                 return Renewal::NotNow;
             }
             if backoff.step() == Step::Park {
@@ -160,14 +216,37 @@ impl Orders {
     }
 }
 
+impl Orders {
+    /// Connects to a home. Not for a signal handler.
+    fn connect(&self, shared: &Shared, home: usize, wanted: NewHome) -> Result<Endpoint> {
+        let connect = |(node, address): (NodeId, Box<str>)| Endpoint::connect(shared, node, &address, self.bound());
+        let before = self.homes.node(home);
+        if let Some(known) = self.homes.known(home).filter(|_| wanted == NewHome::Known) {
+            match connect(known) {
+                // Without the coordinator's own node nobody would reply.
+                Err(_) if before != shared.life().attached.home.node => {}
+                made => return made,
+            }
+        }
+        let found = self.homes.find(shared, home)?;
+        if wanted == NewHome::Elsewhere && found.0 == before && !self.moves() {
+            return Err(Error::NodeLost {
+                node: before,
+                reason: "it does not answer, and its bytes are not elsewhere".to_owned(),
+            });
+        }
+        connect(found)
+    }
+}
+
 impl Reconnect for Orders {
     /// Makes what is wanted.
     fn carry_out(&self, shared: &Shared) {
-        for (at, word) in self.words.iter().enumerate().filter(|(_, word)| word.load(Acquire) == WANTED) {
+        for (at, word) in self.words.iter().enumerate() {
+            let Some(wanted) = NewHome::of(word.load(Acquire)) else { continue };
             // ORDERING: pairs with the store of the thread that left it.
             drop(unboxed(self.spent[at].swap(IDLE, AcqRel)));
-            let found = self.homes.find(shared, at % self.home_count);
-            let made = found.and_then(|(node, address)| Endpoint::connect(shared, node, &address, self.bound));
+            let made = self.connect(shared, at % self.home_count, wanted);
             made.iter().for_each(|endpoint| self.introduce(at / self.home_count, endpoint));
             let ready = match made {
                 Ok(endpoint) => Box::into_raw(Box::new(endpoint)) as usize,
@@ -177,7 +256,7 @@ impl Reconnect for Orders {
                 }
             };
             // ORDERING: pairs with the load of the thread that waits.
-            if word.compare_exchange(WANTED, ready, AcqRel, Relaxed).is_err() {
+            if word.compare_exchange(wanted as usize, ready, AcqRel, Relaxed).is_err() {
                 drop(unboxed(ready));
             }
         }
@@ -192,7 +271,7 @@ pub(crate) fn is_for_good(error: &Error) -> bool {
 /// The endpoint at an address that one of the words held, and nobody holds any more.
 fn unboxed(word: usize) -> Option<Box<Endpoint>> {
     // SAFETY: a number that is none of the states is the address of a box; whoever takes it out of its word has it alone.
-    (word > GONE).then(|| unsafe { Box::from_raw(word as *mut Endpoint) })
+    (word > LAST).then(|| unsafe { Box::from_raw(word as *mut Endpoint) })
 }
 
 impl Drop for Orders {

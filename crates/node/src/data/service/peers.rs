@@ -115,7 +115,7 @@ impl ServiceLoop {
         match (role, is_ours, place) {
             (Role::Copies, true, place) => self.tell_home(CopyInput::Dialed { node, place, spoken }),
             (Role::Copies, false, Some(place)) => self.tell_home(CopyInput::Came { node, place }),
-            (_, true, place) => self.tell_home(PageInput::Dialed { node, place }),
+            (_, true, place) => self.tell_home(PageInput::Dialed { node, place, spoken }),
             (_, false, _) => {}
         }
     }

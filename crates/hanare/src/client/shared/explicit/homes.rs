@@ -24,8 +24,8 @@ use hanare_protocol::wire::head::{Head, Kind, encode_call};
 use hanare_protocol::{Error, Result};
 pub(super) use question::AskedPage;
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 /// Why a home could not be used: a plain value, made inside a signal handler.
 #[derive(Clone, Copy, Debug)]
@@ -102,15 +102,17 @@ pub(super) struct Homes {
     targets: Box<[Target]>,
     /// An extent of each home.
     extents: Box<[usize]>,
+    /// True since the bytes were seen with copies: their homes may be others at any moment.
+    moves: AtomicBool,
 }
 
 impl Homes {
-    /// The homes of the extents that `is_used` (by number). They have a number each, in the order of their extents. An extent with copies
-    /// has one of its own, because another node may become its home.
-    pub fn new(region: &Region, is_used: &[bool]) -> Homes {
+    /// The homes of the extents that `is_used` (by number). They have a number each, in the order of their extents. An extent that `follows` to
+    /// other nodes has one of its own.
+    pub fn new(region: &Region, is_used: &[bool], follows: bool) -> Homes {
         let mut homes: Vec<(NodeId, usize)> = Vec::new();
         let mut target = |(number, (extent, grant)): (usize, (Extent, Grant))| {
-            let known = homes.iter().position(|(node, _)| *node == extent.node).filter(|_| region.copies() == 1);
+            let known = homes.iter().position(|(node, _)| *node == extent.node).filter(|_| !follows);
             let home = known.unwrap_or(homes.len());
             if known.is_none() && is_used[number] {
                 homes.push((extent.node, number));
@@ -123,6 +125,7 @@ impl Homes {
             len: region.len(),
             targets,
             extents: homes.into_iter().map(|(_, extent)| extent).collect(),
+            moves: AtomicBool::new(region.copies() > 1),
         }
     }
 
@@ -146,8 +149,16 @@ impl Homes {
         self.targets[extent].node()
     }
 
+    /// True if the bytes have copies, or had some.
+    pub fn moves(&self) -> bool {
+        self.moves.load(Acquire)
+    }
+
     /// Takes the places and grants of today's extents.
     pub fn set(&self, view: &RegionView) {
+        if view.copies > 1 {
+            self.moves.store(true, Release);
+        }
         let today = view.layout.extents().zip(&view.grants);
         self.targets.iter().zip(today).for_each(|(target, (extent, grant))| target.set(extent, *grant));
     }
@@ -254,7 +265,7 @@ impl Homes {
     /// [`LANE_PAGE_COUNT`](crate::client::shared::fault_contexts::LANE_PAGE_COUNT). Returns how many bytes were sent.
     ///
     /// The caller holds the pages, and has them protected from writing. Where the home of bytes with copies is lost, the next one gets the
-    /// same message. The next home does not repeat what the copies have of it. **Errors**: a part of it may be at the home then.
+    /// same message, as does the home of today after a refused grant. The next home does not repeat what the copies have of it. **Errors**: a part of it may be at the home then.
     pub fn send<E: From<Failed> + From<Refused>>(
         &self,
         home: usize,
@@ -315,7 +326,8 @@ impl Homes {
         outcome
     }
 
-    /// True if the home of a numbered call moved, and the message is ready to be sent there again.
+    /// True if the home of a call moved, and the message is ready to be sent there again. Stores may be done twice. So a call that had no number,
+    /// because its bytes had no copies, gets one.
     #[cold]
     #[inline(never)]
     fn finds_next_home(
@@ -325,10 +337,11 @@ impl Homes {
         renewals: &mut Renewals,
         (call, broken): (&mut u64, Option<Broken>),
     ) -> bool {
-        if *call == 0 || !wire.renewer.renew_again(wire.endpoints, renewals, wire.home, broken) {
+        let may_repeat = *call != 0 || broken.is_none();
+        if !may_repeat || !wire.renewer.renew_again(wire.endpoints, renewals, wire.home, broken) {
             return false;
         }
-        *call = encode_call(0, *wire.call, true);
+        *call = if *call == 0 { wire.next_call() } else { encode_call(0, *wire.call, true) };
         message.retarget(|command| self.targets[self.extents[wire.home]].retarget(command));
         true
     }

@@ -1,13 +1,15 @@
 //! An explicit mapping as the pool knows it: the homes count it, so that nobody maps the region otherwise meanwhile.
 
 use super::Explicit;
+use super::next_homes::follows;
 use crate::client::attachment::{BoundMemory, CarriedMemory, DirectHold, MappedRegion, PageCounts, Shared};
 use crate::client::region::Region;
+use crate::client::repetition::Refusals;
 use crate::client::shared::{MapAddress, MapOptions};
 use hanare_memory::Window;
 use hanare_protocol::id::{Gid, Rights};
 use hanare_protocol::page::{Access, Consistency};
-use hanare_protocol::wire::control::{Answer, Request};
+use hanare_protocol::wire::control::{Answer, RegionView, Request};
 use hanare_protocol::{Error, Result};
 use std::sync::Arc;
 
@@ -17,6 +19,8 @@ pub(crate) struct SharedExplicit {
     explicit: Option<Explicit>,
     /// Extents of this host are mapped as they are. Dropped after them.
     hold: Option<DirectHold>,
+    /// True if this host's node counts it.
+    is_told: bool,
     consistency: Consistency,
     /// The life of the node that knows of it.
     life: u64,
@@ -24,26 +28,46 @@ pub(crate) struct SharedExplicit {
     gid: Gid,
 }
 
+/// Tells the homes of a mapping that will be made. Returns false where they cannot hear of it: programs of this host have mapped the region since
+/// before it moved, so their node would ask homes of before. Then it is mapped as one with copies is.
+fn tell_homes(region: &Region, view: RegionView, consistency: Consistency, is_last: bool) -> Result<bool> {
+    let (life, follows) = (region.shared.life(), follows(region));
+    let following = Request::ShareFollowing { view: view.clone(), consistency };
+    let is_known = following.since() <= life.session.spoken();
+    let request = if follows && is_known { following } else { Request::Share { view: view.clone(), consistency } };
+    match life.session.ask(&request) {
+        Ok(Answer::Shared(_)) => Ok(true),
+        Ok(other) => Err(region.shared.nonsense(&other)),
+        Err(Error::GrantRefused { .. }) if follows && is_last => Ok(false),
+        Err(Error::NodeLost { node, .. }) if follows && view.nodes.iter().all(|home| home.node != node) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 impl SharedExplicit {
     /// Tells the homes, and maps a region, `Explicit` or `Entry`. One with copies is never mapped coherently, so nobody is told.
     ///
     /// **Errors**: [`Error::BadUse`] where it is mapped otherwise; as for [`Explicit::new`].
     pub fn new(region: &Region, consistency: Consistency, address: MapAddress) -> Result<SharedExplicit> {
-        let request = Request::Share { view: region.fresh_view(consistency)?, consistency };
-        let life = region.shared.life();
-        if region.copies() > 1 {
-            let (shared, gid) = (region.shared.clone(), region.gid());
-            let explicit = Some(Explicit::make(region, address, MapOptions::new, consistency == Consistency::Entry)?);
-            return Ok(SharedExplicit { explicit, hold: None, consistency, life: life.number, shared, gid });
+        let mut refusals = Refusals::default();
+        loop {
+            let is_last = !refusals.may_repeat();
+            match SharedExplicit::make(region, consistency, address, is_last) {
+                // The region gets copies at this moment, or moves.
+                Err(Error::GrantRefused { .. }) if !is_last => {}
+                made => return made,
+            }
         }
-        match life.session.ask(&request)? {
-            Answer::Shared(_) => {}
-            other => return Err(region.shared.nonsense(&other)),
-        }
+    }
+
+    fn make(region: &Region, consistency: Consistency, address: MapAddress, is_last: bool) -> Result<SharedExplicit> {
+        let view = region.fresh_view(consistency)?;
+        let life = region.shared.life().number;
+        let is_told = view.copies == 1 && tell_homes(region, view, consistency, is_last)?;
         // From here on the node is told when this fails or ends.
         let (shared, gid) = (region.shared.clone(), region.gid());
         let hold = Some(DirectHold::new(&shared, gid, true));
-        let mut mapping = SharedExplicit { explicit: None, hold, consistency, life: life.number, shared, gid };
+        let mut mapping = SharedExplicit { explicit: None, hold, is_told, consistency, life, shared, gid };
         mapping.explicit = Some(Explicit::make(region, address, MapOptions::new, consistency == Consistency::Entry)?);
         Ok(mapping)
     }
@@ -60,9 +84,9 @@ impl SharedExplicit {
         Ok(self.explicit())
     }
 
-    /// True if none of it is memory of this host, and its homes may be others later.
+    /// True if none of it is memory of this host, and its homes may be others at any moment.
     fn has_copies(&self) -> bool {
-        self.explicit().copies > 1
+        self.explicit().has_copies()
     }
 }
 
@@ -79,7 +103,7 @@ impl MappedRegion for SharedExplicit {
     }
 
     fn carried(&self) -> Option<&dyn CarriedMemory> {
-        // The home of a barrier or a lock puts the stores that it carries past the copies. So these go before it.
+        // The home of a barrier or a lock would put stores past the copies, so it refuses them. They go before it.
         Some(self.explicit() as &dyn CarriedMemory).filter(|_| !self.has_copies())
     }
 
@@ -134,13 +158,11 @@ impl MappedRegion for SharedExplicit {
 
     fn end(&mut self) -> Result<()> {
         self.explicit = None;
-        if let Some(hold) = self.hold.take() {
-            // A node that cannot be told is gone, or finds out by this program's end.
-            if self.shared.life().number == self.life {
-                let _ = self.shared.life().session.ask(&Request::Unshare { gid: self.gid });
-            }
-            drop(hold);
+        // A node that cannot be told is gone, or finds out by this program's end.
+        if std::mem::take(&mut self.is_told) && self.shared.life().number == self.life {
+            let _ = self.shared.life().session.ask(&Request::Unshare { gid: self.gid });
         }
+        self.hold = None;
         Ok(())
     }
 }

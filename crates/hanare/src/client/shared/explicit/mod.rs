@@ -2,8 +2,8 @@
 //! `update` there; writers of different bytes of one page both survive.
 //!
 //! ```text
-//! extents of this host      mapped as they are: stores are visible on this host at once
-//! all other pages           frames of this process, filled by the thread that touches them
+//! extents of this host      mapped as they are: stores are visible on this host at once. These extents stay where they are
+//! all other pages           frames of this process, filled by the thread that touches them. Their extents may get copies, or move
 //!
 //! touch -> SIGBUS -> word: hold -> lane: get from the home -> frame -> mapped protected -> word: release
 //! store -> SIGBUS -> word: hold -> twin := frame -> writable   -> word: release
@@ -15,6 +15,7 @@
 //! | `mapping` | the mapping as the pool knows it |
 //! | `bound` | bytes that are bound to locks, of `Entry` mappings |
 //! | `carried` | stores that go home, and pages that come, with messages that are sent anyway |
+//! | `direct` | pages of this host that are mapped as they are |
 //! | `pager` | faults and eviction as steps on held pages |
 //! | `sending` | flushes, in pieces or whole |
 //! | `update` | which pages have changed at home; update as steps on held pages |
@@ -37,14 +38,15 @@
 //! - Limits of mapped memory (`hanare_memory::fault`): system calls on absent pages fail with `EFAULT`. Commands of this library bring
 //!   them first, and [`Explicit::touch`] does for a program's own calls. A thread that blocks SIGBUS dies of its first fault. Children
 //!   made by fork have no mapping.
-//! - Unflushed stores may become visible earlier: a page that makes room for another is sent home first. Where the region has copies it is not:
-//!   such pages come on top of the frames. Stores that were neither flushed nor sent when the mapping is dropped, or the process dies, are gone.
+//! - Unflushed stores may become visible earlier: a page that makes room for another is sent home first. Where the region had copies when it was
+//!   mapped it is not: such pages come on top of the frames. Stores that were neither flushed nor sent when the mapping is dropped, or the process dies, are gone.
 //! - `flush` sends what differs from the clean bytes: a store of the value that was there is none.
 
 mod answer;
 mod bound;
 mod carried;
 mod digests;
+mod direct;
 mod homes;
 mod mapping;
 mod message;
@@ -59,20 +61,19 @@ use super::address::MapAddress;
 use super::options::MapOptions;
 use super::orders::is_for_good;
 use crate::client::attachment::{PageCounters, PageCounts, Shared};
-use crate::client::mapping::{fetch_files, map_piece};
 use crate::client::region::Region;
-use crate::client::repetition::{Breaks, is_moving};
+use crate::client::repetition::{Breaks, Refusals, is_moving};
 use crate::trace;
 use carried::StoresUnderWay;
+use direct::{DirectPages, map_direct};
 use hanare_memory::fault::{self, Watch};
 use hanare_memory::frames::Frames;
 use hanare_memory::uffd::{Span, Uffd};
 use hanare_memory::{Mapping, Window};
-use hanare_protocol::id::{Gid, Grant, NodeId, Rights};
+use hanare_protocol::id::{Gid, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Access;
 use hanare_protocol::page::Streams;
-use hanare_protocol::placement::Extent;
 use hanare_protocol::wire::control::{FilePart, Which};
 use hanare_protocol::{Error, Result};
 use hanare_ring::own_page::OwnPages;
@@ -80,13 +81,8 @@ use homes::Homes;
 pub(crate) use mapping::SharedExplicit;
 use pager::{Pager, Trouble};
 use std::ops::Range;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-/// Most pieces of this host that are mapped as they are, each a mapping of its own: a process has 65,530 of those. With more, the
-/// pages of this host are fetched like all others.
-const DIRECT_COUNT_MAX: usize = 8192;
 
 /// Twins of clean pages stay while all twins take no more than this part of the frames.
 const TWINS_KEPT_PART: u64 = 8;
@@ -111,13 +107,15 @@ pub struct Explicit {
     shared: Arc<Shared>,
     gid: Gid,
     rights: Rights,
-    copies: u8,
+    /// True if it had copies when it was mapped.
+    is_whole: bool,
 }
 
-/// Work that was done again because homes were lost.
+/// Work that was done again because homes were lost, or moved.
 #[derive(Default)]
 struct Retries {
     is_spent: bool,
+    refusals: Refusals,
     breaks: Breaks,
 }
 
@@ -127,7 +125,7 @@ type PagerWatch = Watch<Pager>;
 impl Explicit {
     /// Maps a region for what it was opened for.
     ///
-    /// **Cost**: no byte of the region moves; a connection for each lane and each other node that holds a part of it.
+    /// **Cost**: no byte of the region moves; a connection for each lane and each extent whose pages lie in frames.
     /// **Errors**: [`Error::System`] where a part is on other nodes and this kernel cannot map those, [`Error::NodeLost`],
     /// [`Error::BadSetting`].
     pub fn new(region: &Region) -> Result<Explicit> {
@@ -157,15 +155,13 @@ impl Explicit {
         let whole = page_count * PAGE_LEN;
         mapping.map_file(0, frames.as_fd(), FilePart { offset: 0, len: whole, map_len: whole }, region.rights())?;
         // Plain stores to memory of this host would not reach copies.
-        let direct = if keeps_dirty || region.copies() > 1 { None } else { map_direct(region, &mut mapping)? };
+        let is_whole = region.copies() > 1;
+        let direct = if keeps_dirty || is_whole { DirectPages::default() } else { map_direct(region, &mut mapping)? };
         fault::withhold_from_children(&mapping)?;
-        let framed: Vec<Range<u64>> = between(direct.as_deref().unwrap_or_default(), page_count).collect();
+        let framed: Vec<Range<u64>> = between(&direct.pages, page_count).collect();
         let pages = match framed.is_empty() {
             true => None,
-            false => {
-                let here = direct.map(|_| region.here());
-                Some(watch(region, &framed, (here, keeps_dirty), Span::of(&mapping), frames, &options()?)?)
-            }
+            false => Some(watch(region, &framed, (direct, keeps_dirty, is_whole), Span::of(&mapping), frames, &options()?)?),
         };
         Ok(Explicit {
             pages,
@@ -176,7 +172,7 @@ impl Explicit {
             shared: region.shared.clone(),
             gid: region.gid(),
             rights: region.rights(),
-            copies: region.copies(),
+            is_whole,
         })
     }
 
@@ -291,6 +287,11 @@ impl Explicit {
         served.map_err(|trouble| pager.page_error(page, trouble))
     }
 
+    /// True if its bytes have copies, or had some: their homes may be others at any moment.
+    fn has_copies(&self) -> bool {
+        self.pages.as_deref().is_some_and(|pager| pager.homes.moves())
+    }
+
     /// Counts of its pages so far.
     pub fn counters(&self) -> PageCounts {
         self.pages.as_ref().map_or_else(PageCounts::default, |pages| pages.counters.read())
@@ -313,7 +314,7 @@ impl Explicit {
             {
                 done = fault::undisturbed(|| work(pager, page, next)).1;
             }
-            if done.is_ok() && self.copies > 1 {
+            if done.is_ok() && self.has_copies() {
                 retries.breaks = Breaks::default();
             }
             outcome = outcome.and(done);
@@ -322,16 +323,20 @@ impl Explicit {
         outcome
     }
 
-    /// True if work that failed may be done again: once, if the homes are reached. The next home of bytes with copies has its time.
+    /// True if work that failed may be done again: once, if the homes are reached, and where grants were refused. The next home of bytes with
+    /// copies has its time.
     #[cold]
     fn may_repeat(&self, pager: &Pager, error: &Error, retries: &mut Retries) -> bool {
-        if self.copies > 1 {
-            return !retries.is_spent
-                && is_moving(error)
+        if pager.homes.moves() {
+            return is_moving(error)
                 && retries.breaks.may_repeat_moved()
                 && !self.mend(pager).is_err_and(|error| is_for_good(&error));
         }
-        !std::mem::replace(&mut retries.is_spent, true) && self.mend(pager).is_ok()
+        let may_help = match error {
+            Error::GrantRefused { .. } => retries.refusals.may_repeat(),
+            _ => !std::mem::replace(&mut retries.is_spent, true),
+        };
+        may_help && self.mend(pager).is_ok()
     }
 
     /// Asks for the grants of today, and makes connections anew that broke: a node that was silent has them refused, or closed.
@@ -379,14 +384,15 @@ impl std::fmt::Debug for Explicit {
 fn watch(
     region: &Region,
     framed: &[Range<u64>],
-    (here, keeps_dirty): (Option<NodeId>, bool),
+    (direct, keeps_dirty, is_whole): (DirectPages, bool, bool),
     span: Span,
     frames: Frames,
     options: &MapOptions,
 ) -> Result<PagerWatch> {
     let page_count = frames.page_count();
-    let homes = Arc::new(Homes::new(region, &next_homes::is_used(region, framed)));
-    let lanes = next_homes::connect(region, &homes, options)?;
+    let follows = next_homes::follows(region);
+    let homes = Arc::new(Homes::new(region, &next_homes::is_used(region, framed), follows));
+    let lanes = next_homes::connect(region, &homes, options, follows)?;
     let uffd = Uffd::open(options.features)?;
     for range in framed {
         // SAFETY: it is a mapping of the frames' file, and nobody has its address yet; later it is reached by the raw pointer
@@ -400,7 +406,7 @@ fn watch(
         len: region.len(),
         page_count,
         framed_count,
-        direct: here,
+        direct: direct.extents,
         homes,
         span,
         uffd,
@@ -414,44 +420,12 @@ fn watch(
         counters: PageCounters::default(),
         keeps_dirty,
         has_sent: AtomicBool::new(false),
-        is_whole: region.copies() > 1,
+        is_whole,
         lines: Default::default(),
         faults: trace::Faults::of(region.name()),
     };
     // SAFETY: the mapping is given up after the watch, and by its owner's rule not used any more then.
     unsafe { fault::watch(span, pager) }
-}
-
-/// Maps the whole pages of this host's extents over the frames, and returns which pages those are, ascending. `None` where there
-/// are too many pieces for that, or the node gives no file of them away.
-fn map_direct(region: &Region, mapping: &mut Mapping) -> Result<Option<Vec<Range<u64>>>> {
-    let extents: Vec<(Extent, Grant)> = region.extents_today();
-    let (here, mut pieces) = (|extent: usize| extents[extent].0.node == region.here(), Vec::new());
-    for piece in region.layout().pieces(0, region.len()).filter(|piece| here(piece.extent)) {
-        let end = piece.at + piece.len;
-        let first = piece.at.next_multiple_of(PAGE_LEN);
-        let last = if end == region.len() { end } else { end / PAGE_LEN * PAGE_LEN };
-        if first < last && piece.at % PAGE_LEN == piece.offset % PAGE_LEN {
-            if pieces.len() == DIRECT_COUNT_MAX {
-                return Ok(None);
-            }
-            pieces.push((piece.extent, piece.offset + (first - piece.at), first..last));
-        }
-    }
-    let mut files: Vec<Option<Vec<(OwnedFd, FilePart)>>> = extents.iter().map(|_| None).collect();
-    for (extent, offset, range) in &pieces {
-        let (at, grant) = &extents[*extent];
-        let files = match &mut files[*extent] {
-            Some(files) => files,
-            none => match fetch_files(&region.shared, at, *grant, true) {
-                Err(Error::BadUse { .. }) => return Ok(None),
-                files => none.insert(files?),
-            },
-        };
-        map_piece(mapping, range.start, *offset, range.end - range.start, files, region.rights())?;
-    }
-    let pages = |range: Range<u64>| range.start / PAGE_LEN..range.end.div_ceil(PAGE_LEN);
-    Ok(Some(pieces.into_iter().map(|(_, _, range)| pages(range)).collect()))
 }
 
 /// Gaps between ascending ranges of pages, up to `end`.

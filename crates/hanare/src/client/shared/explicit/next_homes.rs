@@ -1,4 +1,4 @@
-//! Homes of a mapping's bytes: connections to those of today, and the next ones of bytes with copies.
+//! Homes of a mapping's bytes: connections to those of today, and the next ones of bytes that have copies, or moved.
 
 use super::homes::Homes;
 use crate::client::attachment::Shared;
@@ -8,67 +8,90 @@ use crate::client::shared::fault_contexts::FaultContexts;
 use crate::client::shared::options::MapOptions;
 use crate::client::shared::orders::{FindHomes, FixedHomes};
 use hanare_protocol::id::{Gid, NodeId, Rights};
-use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::limits::{FOLLOWED_COUNT_MAX, PAGE_LEN};
 use hanare_protocol::wire::control::RegionView;
 use hanare_protocol::{Error, Result};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Connects to the homes. Those of bytes with copies may be others by now, and the next ones may not answer yet.
-pub(super) fn connect(region: &Region, homes: &Arc<Homes>, options: &MapOptions) -> Result<FaultContexts> {
+pub(super) fn connect(region: &Region, homes: &Arc<Homes>, options: &MapOptions, follows: bool) -> Result<FaultContexts> {
     let mut breaks = Breaks::default();
     loop {
-        match connect_today(region, homes, options) {
-            Err(error) if region.copies() > 1 && is_moving(&error) && breaks.may_repeat_moved() => {}
+        match connect_today(region, homes, options, follows) {
+            Err(error) if homes.moves() && is_moving(&error) && breaks.may_repeat_moved() => {}
             connected => return connected,
         }
     }
 }
 
-fn connect_today(region: &Region, homes: &Arc<Homes>, options: &MapOptions) -> Result<FaultContexts> {
-    let addresses: Vec<(NodeId, Arc<str>)> = match region.copies() {
-        1 => homes.nodes().map(|node| (node, address_of(region, node))).collect(),
-        _ => {
+fn connect_today(region: &Region, homes: &Arc<Homes>, options: &MapOptions, follows: bool) -> Result<FaultContexts> {
+    let addresses: Vec<(NodeId, Arc<str>)> = match homes.moves() {
+        false => homes.nodes().map(|node| Ok((node, address_of(region, node)?))).collect::<Result<_>>()?,
+        true => {
             let view = Region::view_of(&region.shared, (region.gid(), region.name()), region.rights())?;
             homes.set(&view);
             homes.nodes().map(|node| Ok((node, address_in(&view, node)?.into()))).collect::<Result<_>>()?
         }
     };
     let doors: Vec<(NodeId, &str)> = addresses.iter().map(|(node, address)| (*node, &**address)).collect();
-    FaultContexts::connect(&region.shared, &doors, next_homes(region, homes, &doors), options.lanes)
+    FaultContexts::connect(&region.shared, &doors, next_homes(region, homes, &doors, follows), options.lanes)
+}
+
+/// True if a mapping follows the region's bytes to other nodes: by a connection for each extent.
+pub(super) fn follows(region: &Region) -> bool {
+    region.copies() > 1 || region.layout().extents().count() <= FOLLOWED_COUNT_MAX
 }
 
 /// Finds the homes of a mapping's bytes later.
-fn next_homes(region: &Region, homes: &Arc<Homes>, today: &[(NodeId, &str)]) -> Arc<dyn FindHomes> {
-    if region.copies() > 1 {
-        return Arc::new(MovingHomes {
-            homes: homes.clone(),
-            gid: region.gid(),
-            name: region.name().into(),
-            rights: region.rights(),
-        });
+fn next_homes(region: &Region, homes: &Arc<Homes>, today: &[(NodeId, &str)], follows: bool) -> Arc<dyn FindHomes> {
+    if !follows {
+        return Arc::new(FixedHomes::new(today));
     }
-    Arc::new(FixedHomes::new(today))
+    Arc::new(MovingHomes {
+        homes: homes.clone(),
+        known: Mutex::new(today.iter().map(|(node, address)| (*node, Box::from(*address))).collect()),
+        gid: region.gid(),
+        name: region.name().into(),
+        rights: region.rights(),
+    })
 }
 
-/// Homes of bytes with copies.
+/// Homes of bytes that have copies, or may get some.
 struct MovingHomes {
     homes: Arc<Homes>,
+    /// The homes that were found last.
+    known: Mutex<Box<[(NodeId, Box<str>)]>>,
     gid: Gid,
     name: Box<str>,
     rights: Rights,
 }
 
 impl FindHomes for MovingHomes {
-    fn moves(&self) -> bool {
+    fn may_move(&self) -> bool {
         true
+    }
+
+    fn moves(&self) -> bool {
+        self.homes.moves()
+    }
+
+    fn node(&self, home: usize) -> NodeId {
+        self.homes.node(home)
+    }
+
+    fn known(&self, home: usize) -> Option<(NodeId, Box<str>)> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner)[home].clone();
+        Some(known).filter(|(node, _)| !self.moves() && *node == self.node(home))
     }
 
     fn find(&self, shared: &Shared, home: usize) -> Result<(NodeId, Box<str>)> {
         let view = Region::view_of(shared, (self.gid, &self.name), self.rights)?;
         self.homes.set(&view);
         let node = self.homes.node(home);
-        Ok((node, address_in(&view, node)?.into()))
+        let found = (node, Box::from(address_in(&view, node)?));
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)[home] = found.clone();
+        Ok(found)
     }
 }
 
@@ -79,10 +102,11 @@ fn address_in(view: &RegionView, node: NodeId) -> Result<&str> {
     address.map(|at| at.address.as_str()).ok_or_else(lost)
 }
 
-/// Address of a node that holds a part of the region.
-fn address_of(region: &Region, node: NodeId) -> Arc<str> {
+/// Address of a node that holds a part of the region. Another thread may have heard meanwhile that none of it is there.
+fn address_of(region: &Region, node: NodeId) -> Result<Arc<str>> {
     let extent = region.extents_today().iter().position(|(extent, _)| extent.node == node);
-    region.extent_route(extent.expect("homes are nodes of the layout")).address
+    let moved = || Error::GrantRefused { gid: region.gid(), node };
+    extent.map(|extent| region.extent_route(extent).address).ok_or_else(moved)
 }
 
 /// For each extent whether some of its bytes lie in frames.

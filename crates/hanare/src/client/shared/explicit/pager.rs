@@ -36,7 +36,6 @@ use hanare_memory::diff::PAGE;
 use hanare_memory::fault::{Resolve, Resolved};
 use hanare_memory::frames::{Frames, Run, runs_of};
 use hanare_memory::uffd::{Refused, Span, Uffd};
-use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::own_page::{Aim, Event, PageStep, State, next_step};
 use hanare_protocol::page::{Access, Streams};
@@ -71,8 +70,8 @@ pub(super) struct Pager {
     pub page_count: u64,
     /// Pages that lie in frames: all but those that are mapped as they are.
     pub framed_count: u64,
-    /// The host's node, where its extents are mapped as they are.
-    pub direct: Option<NodeId>,
+    /// For each extent whether its whole pages are mapped as they are; `None` where none are.
+    pub direct: Option<Box<[bool]>>,
     pub homes: Arc<Homes>,
     pub span: Span,
     pub uffd: Uffd,
@@ -88,7 +87,7 @@ pub(super) struct Pager {
     pub keeps_dirty: bool,
     /// Neither do they while stores are on their way home with a message.
     pub has_sent: AtomicBool,
-    /// A flush counts whole where the bytes have copies. So no page with stores leaves before it.
+    /// A flush counts whole where the bytes had copies when they were mapped. So no page with stores leaves before it.
     pub is_whole: bool,
     /// Lines that were written about lost pages.
     pub lines: AtomicU32,
@@ -143,10 +142,10 @@ impl Pager {
 
     /// If a page is direct, how many are from it on that lie in the same piece.
     fn direct_run(&self, page: u64) -> Option<u64> {
-        let here = self.direct?;
+        let direct = self.direct.as_ref()?;
         let piece = self.homes.piece_at(page)?;
         let whole = PAGE_LEN.min(self.len - page * PAGE_LEN);
-        let is_direct = piece.len >= whole && piece.offset.is_multiple_of(PAGE_LEN) && self.homes.node_of(piece.extent) == here;
+        let is_direct = piece.len >= whole && piece.offset.is_multiple_of(PAGE_LEN) && direct[piece.extent];
         is_direct.then(|| (piece.len / PAGE_LEN).max(1))
     }
 
@@ -228,7 +227,7 @@ impl Pager {
             next = self.next_framed(next + 1);
         }
         let mut fetched = self.fetch(tools, &pages[..len]);
-        // A reset of one connection is not the end of a home. Bytes with copies outlive their home.
+        // A reset of one connection is not the end of a home. Bytes with copies outlive their home, and others may have moved.
         let mut renewals = Renewals::default();
         while let Err(Trouble::Home(Failed { home, why })) = fetched
             && tools.renew_again(&mut renewals, home, why.broken())

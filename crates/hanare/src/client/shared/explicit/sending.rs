@@ -3,7 +3,7 @@
 //! | way | pages held at a time | at a home |
 //! |---|---|---|
 //! | in pieces | up to [`FLUSH_COUNT`] | each message has its effect when it comes |
-//! | whole, where the bytes have copies | all of the flush | all of an extent's stores have their effect with its last message |
+//! | whole, where the bytes had copies when they were mapped | all of the flush | all of an extent's stores have their effect with its last message |
 //!
 //! Safety: as in `pager`, invariant 1. [`Pager::settle_few`] is async-signal-safe.
 
@@ -121,8 +121,8 @@ impl Explicit {
     /// there. Whole pages are looked at: stores beside the range, in the same pages, go too, but for an `Entry` mapping. Of that, bytes
     /// that are bound to a lock which this program holds stay until it is given back.
     ///
-    /// Stores to a region with copies are whole on each extent: all of them are there or none, also where this process dies meanwhile. More than
-    /// 64 MiB of them, with their places, go as several.
+    /// Stores to a region that had copies when it was mapped are whole on each extent: all of them are there or none, also where this process dies
+    /// meanwhile. More than 64 MiB of them, with their places, go as several.
     ///
     /// **Cost**: a look at a bit of each page. For each 64 dirty pages about one message each way for each home, with the
     /// changed bytes and no others. The next store to a flushed page faults once. **Errors**: [`hanare_protocol::Error::NodeLost`] and those of
@@ -146,7 +146,7 @@ impl Explicit {
     /// goes on at the next home.
     pub(super) fn flush_runs(&self, ranges: &[Range<u64>], within: Option<&[Range<u64>]>) -> Result<()> {
         let runs = page_runs(ranges);
-        if self.copies > 1 {
+        if self.is_whole {
             return self.pages.as_deref().map_or(Ok(()), |pager| pager.flush_whole(&runs, within));
         }
         let len = self.len as u64;
