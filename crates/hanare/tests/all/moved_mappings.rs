@@ -114,6 +114,11 @@ fn what_is_bound_to_a_lock_moves_with_its_region() {
 
 #[test]
 fn what_barriers_carry_is_kept_where_the_region_moves_while_other_threads_flush() {
+    // A move has one arrival refused, or two.
+    (0..4).for_each(|_| barriers_through_moves());
+}
+
+fn barriers_through_moves() {
     const WORDS: u64 = 64;
     let pool = Apart::start(3);
     let (far, other, mover) = (pool.client(1), pool.client(2), pool.client(0));
@@ -232,6 +237,27 @@ fn a_mapping_that_was_idle_finds_its_pages_when_their_former_node_is_gone() {
     let coherent = map(&near, Consistency::Coherent);
     coherent.read(FAR, &mut bytes).unwrap();
     assert_eq!(&bytes, b"again");
+}
+
+#[test]
+fn a_mapping_that_was_idle_finds_its_pages_when_their_former_node_stands_still() {
+    let pool = Apart::start(3);
+    let (program, mover) = (pool.client(0), pool.client(0));
+    let region = program.create("a", LEN, &copied(1, 1)).unwrap();
+    region.put(0, &[1; LEN as usize]).unwrap();
+    let mapping = map(&program, Consistency::Explicit);
+    let mut byte = [0];
+    mapping.read(0, &mut byte).unwrap();
+    move_to(&mover, 2);
+    pool.stop(1);
+    // The former node does not even say that it knows nothing of the page.
+    // SAFETY: a byte of the mapping.
+    assert_eq!(unsafe { mapping.ptr().add(LEN as usize / 2).read_volatile() }, 1);
+    mapping.write(5, &[2]).unwrap();
+    mapping.flush(0, LEN).unwrap();
+    mover.open("a").unwrap().get(5, &mut byte).unwrap();
+    assert_eq!(byte, [2]);
+    pool.go_on(1);
 }
 
 #[test]
