@@ -13,7 +13,7 @@ use hanare_protocol::usage::Usage;
 use hanare_protocol::wire::backing::Residence;
 use hanare_protocol::wire::queue::{APPENDED_LEN, encode_appended};
 use hanare_protocol::{Error, Result};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Called with each spilled unit: the first byte of its array, its queue, its lane, and its bytes with their user.
@@ -41,6 +41,8 @@ pub(crate) struct NodeExtent {
     lost_heap: bool,
     /// True while this node is home of the extent and answers; `None` for an extent without copies.
     answers: Option<AtomicBool>,
+    /// True while no other node has an extent that could have copies: this one writes it down.
+    is_alone: AtomicBool,
     /// Bytes that commands moved of late, by host.
     usage: Mutex<Usage>,
 }
@@ -52,6 +54,14 @@ impl Writing {
     pub fn new(held: &Arc<NodeExtent>) -> Writing {
         held.writers.fetch_add(1, Ordering::Relaxed);
         Writing(held.clone())
+    }
+
+    /// The same for a write in its region's order, which comes while the table of extents is locked, too.
+    pub fn ordered(held: &Arc<NodeExtent>) -> Writing {
+        let writing = Writing::new(held);
+        // ORDERING: pairs with the fence in `Extents::begin_image`.
+        fence(Ordering::SeqCst);
+        writing
     }
 }
 
@@ -120,6 +130,7 @@ impl NodeExtent {
             lacks_pages: AtomicBool::new(false),
             lost_heap: false,
             answers: None,
+            is_alone: AtomicBool::new(false),
             usage: Mutex::default(),
         }
     }
@@ -134,9 +145,9 @@ impl NodeExtent {
         NodeExtent { answers: Some(AtomicBool::new(false)), ..self }
     }
 
-    /// The same for one that was made without. Its writes have an order from here on.
+    /// The same for one that was made without. Its writes have an order from here on, and no other node has it yet.
     pub fn take_copies(&mut self) {
-        self.answers = Some(AtomicBool::new(false));
+        (self.answers, self.is_alone) = (Some(AtomicBool::new(false)), AtomicBool::new(true));
     }
 
     /// Ends that: nobody else has it, and its writes have no order any more.
@@ -158,6 +169,16 @@ impl NodeExtent {
     /// True if other nodes have copies of it.
     pub fn has_copies(&self) -> bool {
         self.answers.is_some()
+    }
+
+    /// Says whether this node is the only holder of an extent with copies. Returns what was said before.
+    pub fn set_alone(&self, is_alone: bool) -> bool {
+        self.is_alone.swap(is_alone, Ordering::Relaxed)
+    }
+
+    /// True if no other node has its bytes.
+    pub fn is_alone(&self) -> bool {
+        !self.has_copies() || self.is_alone.load(Ordering::Relaxed)
     }
 
     /// Says whether this node is home of an extent with copies, and answers.
@@ -308,6 +329,11 @@ impl NodeExtent {
     /// A restored extent: its heap's table went with the process before, if it had one.
     pub fn restored(self, has_heap: bool) -> NodeExtent {
         NodeExtent { lost_heap: has_heap, queues: Mutex::new(QueueArrays::restored()), ..self }
+    }
+
+    /// True if a heap began here whose table went with the process before.
+    pub fn has_lost_heap(&self) -> bool {
+        self.lost_heap
     }
 
     /// True if the region's heap began here.

@@ -6,9 +6,11 @@ mod backing;
 mod ready;
 mod sharing;
 mod usage;
+mod written;
 
 pub(crate) use ready::{Readiness, ReadyExtents};
 pub(crate) use usage::UsageRounds;
+pub(crate) use written::Described;
 
 use super::closer::Closer;
 use super::counts::AllCounts;
@@ -25,11 +27,11 @@ use hanare_protocol::wire::control::{FilePart, ReportedExtent};
 use hanare_protocol::{Error, Result};
 use hanare_ring::lease::clients::LeasesOfClients;
 use hanare_ring::thread_slots::{ThreadSlots, monotonic_ns};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use written::InFiles;
 
 /// The table.
 pub(crate) struct Extents {
@@ -50,6 +52,7 @@ struct Entries {
     slots: Vec<Option<Entry>>,
     /// The empty ones.
     free: Vec<usize>,
+    in_files: InFiles,
     /// Extents of removed regions that clients may still have mapped, with these clients. Their memory is lent as long as that.
     lingering: Vec<(Arc<NodeExtent>, BTreeSet<ClientId>)>,
     /// Until when the node is a member, by its own clock.
@@ -95,7 +98,8 @@ impl Entries {
 
     /// Enters an extent and says where.
     fn enter(&mut self, entry: Entry) -> ReportedExtent {
-        let slot = self.free.pop().unwrap_or_else(|| {
+        let is_fresh = |slot: &usize| !self.in_files.has(Slot(*slot as u32), entry.held.gid());
+        let slot = self.free.iter().rposition(is_fresh).map(|at| self.free.remove(at)).unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
         });
@@ -171,16 +175,6 @@ impl Opened {
 /// Files of an extent, in order.
 pub(crate) type ExtentFiles = Vec<(OwnedFd, FilePart)>;
 
-/// An extent as it is found again by a life after this one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Described {
-    pub slot: Slot,
-    pub gid: Gid,
-    pub len: u64,
-    /// True if the region's heap began here.
-    pub has_heap: bool,
-}
-
 impl Extents {
     pub fn new(lender: Arc<Lender>) -> Extents {
         Extents {
@@ -193,6 +187,7 @@ impl Extents {
                 node: NodeId(0),
                 slots: Vec::new(),
                 free: Vec::new(),
+                in_files: InFiles::default(),
                 lingering: Vec::new(),
                 lease_until_ns: AtomicU64::new(0),
                 homes_until_ns: AtomicU64::new(0),
@@ -228,40 +223,6 @@ impl Extents {
                 Ok(entries.enter(Entry::new(held, (read, write))))
             })
             .collect()
-    }
-
-    /// Enters extents of a life before this one at their slots, all zero; nothing else is there yet. Returns their reports, and what to
-    /// fill, in the same order.
-    pub fn restore(&self, before: &[Described]) -> Result<(Vec<ReportedExtent>, Vec<Arc<NodeExtent>>)> {
-        let (mut reports, mut all) = (Vec::new(), Vec::new());
-        let mut entries = self.write();
-        for Described { slot, gid, len, has_heap } in before {
-            let extent = self.spills.lender().make(*len)?;
-            let held = Arc::new(NodeExtent::new(*gid, *len, extent, self.spills.clone()).restored(*has_heap));
-            let (read, write) = (fresh_grant()?, fresh_grant()?);
-            let entry = Entry::new(held.clone(), (read, write));
-            let at = slot.0 as usize;
-            if entries.slots.len() <= at {
-                entries.slots.resize_with(at + 1, || None);
-            }
-            reports.push(entry.report(at));
-            entries.slots[at] = Some(entry);
-            all.push(held);
-        }
-        entries.free = (0..entries.slots.len()).rev().filter(|slot| entries.slots[*slot].is_none()).collect();
-        Ok((reports, all))
-    }
-
-    /// All extents of which no other node has copies, with what has to be known to restore them.
-    pub fn describe(&self) -> Vec<(Described, Arc<NodeExtent>)> {
-        let entries = self.read();
-        let described = |(slot, entry): (usize, &Option<Entry>)| {
-            // Other nodes keep what has copies; this one may not be its home when it comes back.
-            let held = entry.as_ref().map(|entry| entry.held.clone()).filter(|held| !held.has_copies())?;
-            let has_heap = held.has_heap();
-            Some((Described { slot: Slot(slot as u32), gid: held.gid(), len: held.len(), has_heap }, held))
-        };
-        entries.slots.iter().enumerate().filter_map(described).collect()
     }
 
     /// Lets go of extents; unknown slots are none.
@@ -397,20 +358,6 @@ impl Extents {
             Standing::Free | Standing::Pinned(_) => 0,
         };
         entries.slots.iter_mut().flatten().map(take_back).sum()
-    }
-
-    /// Begins an image of all extents of a region that lie here, at one moment. While commands that change their bytes are under way it
-    /// does so only if it `must`. Returns whether it has begun.
-    pub fn begin_image(&self, gid: Gid, must: bool) -> bool {
-        // No command is admitted while the table is locked.
-        let entries = self.write();
-        let those: Vec<&Arc<NodeExtent>> =
-            entries.slots.iter().flatten().map(|entry| &entry.held).filter(|held| held.gid() == gid).collect();
-        let begins = must || !those.iter().any(|held| held.is_written());
-        if begins {
-            those.into_iter().for_each(|held| held.begin_image());
-        }
-        begins
     }
 
     /// The extent of a region at a slot, for who was let in before.

@@ -211,6 +211,7 @@ impl Node {
             answer_ms: bound.as_millis() as u64,
             wish: options.number.map(NodeId),
             restores: restored.as_ref().map(|restored| restored.life),
+            persists: keeper.is_some(),
             ..member::Settings::new(incarnation, &options.name, &address)
         };
         let schedule = match (&keeper, options.persist.and_then(|persist| persist.every)) {

@@ -15,10 +15,12 @@
 mod blocks;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
+mod schedule;
 #[cfg(test)]
 mod tests;
 
-use super::extent::NodeExtent;
+pub(crate) use schedule::Schedule;
+
 use super::extents::{Described, Extents};
 use blocks::{fill, write_blocks};
 use hanare_fabric::regular_file;
@@ -34,10 +36,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 const MAGIC: &[u8; 8] = b"HANAKEP1";
@@ -178,16 +177,17 @@ impl Keeper {
         if !self.has_joined.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let (lacking, whole): (Vec<_>, Vec<_>) = extents.describe().into_iter().partition(|(_, held)| held.lacks_pages());
+        let all = extents.describe_for_file().into_iter();
+        let (lacking, whole): (Vec<_>, Vec<_>) = all.partition(|(_, held)| held.lacks_pages());
         for (Described { gid, .. }, _) in lacking {
             tracing::error!(
                 "{gid} is not written down, and is lost: hosts that map it have newer pages of it, and did not send them"
             );
         }
-        let (described, all): (Vec<Described>, Vec<Arc<NodeExtent>>) = whole.into_iter().unzip();
+        let described: Vec<Described> = whole.into_iter().map(|(extent, _)| extent).collect();
         let written = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let head = Head { life: self.life, name: self.name.clone(), written, extents: described };
-        let total = all.iter().map(|held| held.len()).fold(0, u64::saturating_add);
+        let total = head.extents.iter().map(|extent| extent.len).fold(0, u64::saturating_add);
         let (path, unfinished) = (self.path(), self.folder.join("node.kept.part"));
         let write = || -> std::io::Result<()> {
             // A killed write, or another program, may have left a file: it writes one of its own.
@@ -195,12 +195,14 @@ impl Keeper {
             let file = regular_file::open(&unfinished, OpenOptions::new().create_new(true).write(true), NOFOLLOW)?;
             let mut into = BufWriter::with_capacity(BLOCK_LEN, file);
             write_head(&mut into, &head)?;
-            write_blocks(&mut into, &all, (extents, &mut Progress::new(total, &path)))?;
+            write_blocks(&mut into, &head.extents, (extents, &mut Progress::new(total, &path)))?;
             into.into_inner()?.sync_all()?;
             std::fs::rename(&unfinished, &path)?;
+            extents.end_file(true);
             File::open(&self.folder)?.sync_all()
         };
         write().map_err(|error| {
+            extents.end_file(false);
             let _ = std::fs::remove_file(&unfinished);
             failed("write", &path, &error)
         })?;
@@ -281,35 +283,4 @@ fn read_head(from: &mut (impl Read + Seek)) -> std::io::Result<Head> {
         return Err(bad("its head names extents that no node has"));
     }
     Ok(head)
-}
-
-/// Writes on a schedule, until it is stopped.
-pub(crate) struct Schedule {
-    stop: Sender<()>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Schedule {
-    pub fn start(keeper: Arc<Keeper>, extents: Arc<Extents>, every: Duration) -> Result<Schedule> {
-        let (stop, stopped): (Sender<()>, Receiver<()>) = channel();
-        let run = move || {
-            while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                if let Err(error) = keeper.write(&extents) {
-                    tracing::error!("{error}; what was written before stays");
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("keeper".to_owned()).spawn(run);
-        let thread = thread.map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })?;
-        Ok(Schedule { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for Schedule {
-    fn drop(&mut self) {
-        let _ = self.stop.send(());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }

@@ -27,6 +27,7 @@ mod demo_multiplies_from_files_to_files;
 mod demo_of_memory;
 mod disks_by_nbdkit;
 mod doctor_tries;
+mod drains_of_nodes_that_keep;
 mod failing_rank_is_named;
 mod files_outlive_nodes;
 mod first_put_and_get;

@@ -1,9 +1,12 @@
 //! Nodes that keep their bytes on disk, from one life to the next.
 
+use crate::apart::until;
+use crate::copies::drained;
 use crate::support;
 
 use hanare::node::{Node, NodeOptions, Persist, new_key_file};
-use hanare::{Consistency, Pool};
+use hanare::{Consistency, DrainWish, Error, Pool};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -13,8 +16,12 @@ const GREETING: &[u8] = b"good morning";
 
 /// A node of one name, which keeps its bytes in a folder.
 fn kept(pool: &TestPool, folder: &Path) -> NodeOptions {
+    kept_by("kept", pool, folder)
+}
+
+fn kept_by(name: &str, pool: &TestPool, folder: &Path) -> NodeOptions {
     let persist = Some(Persist { folder: folder.to_owned(), every: None });
-    NodeOptions { persist, name: "kept".to_owned(), join: Some(pool.nodes[0].address().to_owned()), ..support::options(16 << 20) }
+    NodeOptions { persist, name: name.to_owned(), join: Some(pool.nodes[0].address().to_owned()), ..support::options(16 << 20) }
 }
 
 fn greeting(pool: &Pool) -> Vec<u8> {
@@ -93,4 +100,33 @@ fn pages_that_another_host_owns_are_home_before_they_are_written_down() {
         region.get(page * 4096, &mut bytes).unwrap();
         assert_eq!(bytes, GREETING, "page {page}");
     }
+}
+
+/// The next home has the table of the heap, and asks nobody for a block before it ends.
+#[test]
+fn blocks_of_a_heap_that_moved_are_not_given_out_again_after_a_restart() {
+    let (pool, folders) = (TestPool::start(1, 16 << 20), [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()]);
+    let client = pool.client(0);
+    let start = |name: usize| Node::start(kept_by(["one", "two"][name], &pool, folders[name].path())).unwrap();
+    let (one, two) = (start(0), start(1));
+    let region = client.create("greeting", 1 << 20, &on(one.id().0)).unwrap();
+    let block = region.heap().allocate(GREETING.len() as u64, 16).unwrap();
+    region.put(block, GREETING).unwrap();
+    drained(&client, one.id().0);
+    assert_eq!(client.stat("greeting").unwrap().nodes, [(two.id(), 1 << 20)]);
+    two.stop();
+    two.wait().unwrap();
+    drop(two);
+    let two = start(1);
+    let region = client.open("greeting").unwrap();
+    let mut bytes = vec![0; GREETING.len()];
+    region.get(block, &mut bytes).unwrap();
+    assert_eq!(bytes, GREETING);
+    assert!(matches!(region.heap().allocate(64, 16), Err(Error::BadUse { .. })));
+    // No other home may begin the heap anew.
+    client.drain(one.id(), &DrainWish::Stop).unwrap();
+    client.drain(two.id(), &DrainWish::Begin { to: BTreeSet::new() }).unwrap();
+    let stays = || client.drain(two.id(), &DrainWish::Look).unwrap().stays;
+    until("the drain names it", || stays().iter().any(|region| format!("{:?}", region.why).contains("heap")));
+    drop(one);
 }

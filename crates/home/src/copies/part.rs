@@ -441,6 +441,10 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                     continue;
                 }
                 HomeOutput::Open => {
+                    if self.heap.is_some() {
+                        // A home that has it from another one says so, too, when it writes its extents down.
+                        let _ = self.extent.begin_heap();
+                    }
                     self.extent.set_open(true);
                     continue;
                 }

@@ -107,10 +107,10 @@ impl Coordination {
         let (messages, ending) = peer.link.receive::<FromNode>();
         let has_more = peer.link.has_more();
         for message in messages {
-            if let FromNode::Join { incarnation, address, .. } = &message
+            if let Some((incarnation, address)) = message.joins()
                 && let Some(error) = unreachable_from_remote(peer.link.peer(), address)
             {
-                peer.link.send(&ToNode::Refused { incarnation: *incarnation, error })?;
+                peer.link.send(&ToNode::Refused { incarnation, error })?;
                 continue;
             }
             self.machine.handle(now_ms, Peer(id), message);

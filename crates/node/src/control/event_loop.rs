@@ -12,7 +12,7 @@ use super::descriptors;
 use super::home::CoordinatorLink;
 use super::keeper_state::Reigns;
 use super::listener::UnixListener;
-use super::readying_extents::ReadyingExtents;
+use super::readying_extents::{CopiedSlots, ReadyingExtents};
 use crate::data::Service;
 use crate::extents::{Extents, UsageRounds};
 use crate::key::KeyFile;
@@ -104,6 +104,7 @@ pub(crate) struct ControlLoop {
     pub(super) eager: BTreeSet<u64>,
     pub(super) turns: ClientTurns,
     pub(super) readying: Vec<ReadyingExtents>,
+    pub(super) copied_slots: CopiedSlots,
     /// Since when clients have not read their answers.
     pub(super) unread: HashMap<u64, u64>,
     /// The client that waits for each request of the member.
@@ -179,6 +180,7 @@ impl ControlLoop {
             eager: BTreeSet::new(),
             turns: ClientTurns::new(),
             readying: Vec::new(),
+            copied_slots: CopiedSlots::default(),
             unread: HashMap::new(),
             asks: HashMap::new(),
             spill_asks: HashMap::new(),
@@ -297,11 +299,11 @@ impl ControlLoop {
             Output::Send(message) => self.tell_coordinator(message),
             Output::Make { order, gid, lens, copied } => self.make_extents(order, gid, &lens, copied),
             Output::MakeReady { order, gid, set, extents } => self.begin_ready(order, gid, set, extents),
-            Output::Holder { extent, nodes, message } => self.service.notify(ToService::Holder { extent, nodes, message }),
-            Output::Free { slots } => {
-                self.extents.free(&slots);
-                self.service.notify(ToService::Freed);
+            Output::Holder { extent, nodes, message } => {
+                self.note_holders(extent, &message);
+                self.service.notify(ToService::Holder { extent, nodes, message });
             }
+            Output::Free { slots } => self.free_extents(&slots),
             Output::NewEpoch { node, epoch, .. } => {
                 self.cancel_all_ready();
                 self.regrant(node, epoch);

@@ -8,7 +8,7 @@ use hanare_protocol::Error;
 use hanare_protocol::copies::HolderSet;
 use hanare_protocol::id::{Gid, NodeId, Slot};
 use hanare_protocol::limits::READY_MS;
-use hanare_protocol::wire::copies::CopiedExtent;
+use hanare_protocol::wire::copies::{CopiedExtent, ToHolder};
 
 /// Time between looks at commands that are under way on extents that are made ready for copies.
 const LOOK_MS: u64 = 2;
@@ -18,15 +18,20 @@ impl ControlLoop {
     pub(super) fn make_extents(&mut self, order: u64, gid: Gid, lens: &[u64], copied: Option<(CopiedExtent, HolderSet)>) {
         let result = self.extents.make(gid, lens, copied.is_some());
         if let (Some((extent, set)), Ok([made])) = (copied, result.as_deref()) {
+            self.copied_slots.note(extent, made.slot);
             self.service.notify(ToService::Copied { extent, set, order, slot: made.slot });
         }
         self.member.made(order, result);
     }
 
-    /// Begins to make extents ready for copies, or to end that. What this node writes down has none: a later life would bring old bytes.
+    /// Begins to make extents ready for copies, or to end that. A coordinator that does not know that this node writes them down would move them
+    /// to nodes that do not, and would take old bytes back from a later life.
     pub(super) fn begin_ready(&mut self, order: u64, gid: Gid, set: Option<HolderSet>, extents: Vec<(CopiedExtent, Slot)>) {
-        if let Some(set) = set.as_ref().filter(|_| self.keeper.is_some()) {
-            let reason = format!("{} writes it down (--persist), and what is written down has no copies", set.home);
+        if let Some(set) = set.as_ref().filter(|_| self.keeper.is_some() && !self.member.says_it_persists()) {
+            let reason = format!(
+                "{} writes it down (--persist), and the pool's coordinator is of a release that moves no such regions",
+                set.home
+            );
             return self.member.made_ready(order, Err(Error::BadUse { region: gid.to_string(), reason }));
         }
         let until_ms = self.now_ms().saturating_add(READY_MS);
@@ -69,6 +74,7 @@ impl ControlLoop {
         let set = set.iter();
         for (set, (extent, slot)) in set.flat_map(|set| extents.iter().map(move |extent| (set, *extent))) {
             // The service hears of extents that were ready before, too: their home may have a set of a higher term.
+            self.copied_slots.note(extent, slot);
             self.service.notify(ToService::Copied { extent, set: set.clone(), order, slot });
         }
         self.member.made_ready(order, Ok(ready.reports));
@@ -90,6 +96,24 @@ impl ControlLoop {
             }
         }
         self.member.made_ready(readying.order, Err(error));
+    }
+
+    /// The coordinator says who holds an extent with copies. The only holder writes it down, soon if it has just become that.
+    pub(super) fn note_holders(&mut self, extent: CopiedExtent, message: &ToHolder) {
+        let (ToHolder::Set(set) | ToHolder::Elect { set, .. }) = message else { return };
+        let Some((node, _)) = self.member.identity() else { return };
+        let is_alone = set.home == node && set.copies.is_empty();
+        let has_become = self.copied_slots.slot(extent).is_some_and(|slot| self.extents.set_alone(extent.gid, slot, is_alone));
+        if let Some(schedule) = self.schedule.as_ref().filter(|_| has_become) {
+            schedule.write_soon();
+        }
+    }
+
+    /// Lets go of extents.
+    pub(super) fn free_extents(&mut self, slots: &[Slot]) {
+        self.copied_slots.forget(slots);
+        self.extents.free(slots);
+        self.service.notify(ToService::Freed);
     }
 
     /// The service lets go of extents whose order of writes ends.

@@ -1,6 +1,6 @@
 //! The node's extents as its home reaches them.
 
-use crate::extent::NodeExtent;
+use crate::extent::{NodeExtent, Writing};
 use crate::extents::{Extents, Opened};
 use crate::lost::lost_memory;
 use crate::queues::SharedQueues;
@@ -49,6 +49,7 @@ impl Bytes for Opened {
     }
 
     fn apply(&self, write: &ExtentWrite) -> Result<Vec<u8>> {
+        let _writing = Writing::ordered(self.held());
         apply(self.held(), write)
     }
 

@@ -95,6 +95,9 @@ impl Entry {
                 "programs use queues in it, or units of these are spilled; let them leave, or make such queues anew with copies",
             );
         }
+        if self.held.has_lost_heap() {
+            return self.refuse("a heap lies in it whose table was not on disk; copy its bytes to a new region");
+        }
         if self.held.has_restored_queues() {
             return self.refuse("queues lie in it that were read back from disk; make them anew with copies, and remove these");
         }

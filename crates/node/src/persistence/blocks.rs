@@ -8,7 +8,7 @@
 
 use super::{BLOCK_LEN, Progress, SUM_LEN, bad, sum};
 use crate::extent::NodeExtent;
-use crate::extents::Extents;
+use crate::extents::{Described, Extents};
 use hanare_protocol::id::Gid;
 use std::collections::BTreeSet;
 use std::io::{Read, Result, Write};
@@ -64,17 +64,18 @@ impl<W: Write> Blocks<'_, W> {
 /// Writes the bytes of all extents, and what their queues spilled.
 pub(super) fn write_blocks(
     into: &mut impl Write,
-    all: &[Arc<NodeExtent>],
+    all: &[Described],
     (extents, progress): (&Extents, &mut Progress<'_>),
 ) -> Result<()> {
     let (mut buffer, mut blocks) = (vec![0; BLOCK_LEN], Blocks { into, count: 0 });
-    let gids: BTreeSet<Gid> = all.iter().map(|held| held.gid()).collect();
+    let gids: BTreeSet<Gid> = all.iter().map(|extent| extent.gid).collect();
     for gid in gids {
-        await_moment(extents, gid);
+        let those: Vec<(u64, &Described)> = (0..).zip(all).filter(|(_, extent)| extent.gid == gid).collect();
+        await_moment(extents, &those.iter().map(|(_, extent)| *extent).collect::<Vec<_>>());
         let (mut written, mut is_mixed) = (Ok(()), false);
-        for (extent, held) in (0..).zip(all).filter(|(_, held)| held.gid() == gid) {
-            written = written.and_then(|()| write_extent(&mut blocks, (extent, held), &mut buffer, progress));
-            is_mixed |= !held.end_image();
+        for extent in those {
+            written = written.and_then(|()| write_extent(&mut blocks, (extents, extent), &mut buffer, progress));
+            is_mixed |= extents.of_file(extent.1).is_some_and(|held| !held.end_image());
         }
         written?;
         if is_mixed {
@@ -86,30 +87,33 @@ pub(super) fn write_blocks(
     into.write_all(&sum(&[&end]))
 }
 
-/// Begins an image of a region when no command changes it. After a while it begins in any case: then an unfinished command may be there in
+/// Begins an image of a region's extents when no command changes them. After a while it begins in any case: then an unfinished command may be there in
 /// part.
-fn await_moment(extents: &Extents, gid: Gid) {
+fn await_moment(extents: &Extents, those: &[&Described]) {
     let until = Instant::now() + MOMENT_PATIENCE;
-    while !extents.begin_image(gid, Instant::now() >= until) {
+    while !extents.begin_image(those, Instant::now() >= until) {
         std::thread::sleep(MOMENT_LOOK);
     }
 }
 
+/// An extent that has left the node meanwhile is written no further: no later life has it again.
 fn write_extent(
     blocks: &mut Blocks<'_, impl Write>,
-    (extent, held): (u64, &NodeExtent),
+    (extents, (extent, described)): (&Extents, (u64, &Described)),
     buffer: &mut [u8],
     progress: &mut Progress<'_>,
 ) -> Result<()> {
-    for offset in (0..held.len()).step_by(BLOCK_LEN) {
-        let bytes = &mut buffer[..(held.len() - offset).min(BLOCK_LEN as u64) as usize];
+    for offset in (0..described.len).step_by(BLOCK_LEN) {
+        let bytes = &mut buffer[..(described.len - offset).min(BLOCK_LEN as u64) as usize];
+        let Some(held) = extents.of_file(described) else { return Ok(()) };
         held.read_image(offset, bytes)?;
+        drop(held);
         progress.advance(bytes.len() as u64);
         if bytes.iter().any(|byte| *byte != 0) {
             blocks.write(extent, offset, bytes)?;
         }
     }
-    write_spilled(blocks, extent, held)
+    extents.of_file(described).map_or(Ok(()), |held| write_spilled(blocks, extent, &held))
 }
 
 fn write_spilled(blocks: &mut Blocks<'_, impl Write>, extent: u64, held: &NodeExtent) -> Result<()> {

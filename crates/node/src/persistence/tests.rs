@@ -1,9 +1,12 @@
 //! Files that are written, cut, changed and read again.
 
 use super::*;
+use crate::extent::NodeExtent;
+use crate::extents::Readiness;
 use hanare_memory::file::Huge;
 use hanare_memory::{Lender, LenderOptions};
 use hanare_protocol::id::Slot;
+use std::sync::Arc;
 
 const LIFE: Incarnation = Incarnation(7);
 
@@ -68,6 +71,70 @@ fn an_extent_whose_newest_pages_are_elsewhere_is_left_out() {
     let slots: Vec<Slot> = after.describe().iter().map(|(described, _)| described.slot).collect();
     let all: Vec<Slot> = before.describe().iter().map(|(described, _)| described.slot).collect();
     assert_eq!(slots, [all[0], all[2]]);
+}
+
+/// Slots of the extents that a file names.
+fn slots_in(folder: &Path) -> Vec<Slot> {
+    let after = extents();
+    keeper(folder).restore(&after).unwrap();
+    after.describe().iter().map(|(described, _)| described.slot).collect()
+}
+
+#[test]
+fn what_may_have_copies_is_written_by_its_only_holder() {
+    let folder = tempfile::tempdir().unwrap();
+    let before = extents();
+    let made = before.make(Gid(1), &[8 << 20], false).unwrap()[0];
+    let copy = before.make(Gid(2), &[8 << 20], true).unwrap()[0];
+    assert!(matches!(before.make_ready(Gid(1), &[made.slot], true), Ok(Readiness::Changed(_))));
+    keeper(folder.path()).write(&before).unwrap();
+    assert_eq!(slots_in(folder.path()), [made.slot], "the copy is another home's");
+    assert!(!before.set_alone(made.gid, made.slot, false) && before.set_alone(copy.gid, copy.slot, true));
+    assert!(!before.set_alone(copy.gid, copy.slot, true), "it was before");
+    keeper(folder.path()).write(&before).unwrap();
+    assert_eq!(slots_in(folder.path()), [copy.slot]);
+}
+
+#[test]
+fn a_region_that_comes_back_gets_no_slot_that_a_file_has_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (before, keeper) = (extents(), keeper(folder.path()));
+    let make = |gid: u64| before.make(Gid(gid), &[4096], false).unwrap()[0].slot;
+    let first = make(1);
+    keeper.write(&before).unwrap();
+    before.free(&[first]);
+    let (again, other) = (make(1), make(2));
+    assert!(again != first && other == first, "another region may have it");
+    before.free(&[again, other]);
+    keeper.write(&before).unwrap();
+    assert_eq!([make(1), make(3)].into_iter().min(), Some(first), "the next file names it no more");
+}
+
+#[test]
+fn an_extent_that_is_written_down_is_made_ready_meanwhile() {
+    const LEN: u64 = 32 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let (before, keeper) = (extents(), keeper(folder.path()));
+    let made = before.make(Gid(1), &[LEN], false).unwrap()[0];
+    let held = before.describe()[0].1.clone();
+    held.reach().window().write_from(&vec![7; LEN as usize]).unwrap();
+    drop(held);
+    let part = folder.path().join("node.kept.part");
+    std::thread::scope(|scope| {
+        let writes = scope.spawn(|| keeper.write(&before).unwrap());
+        while !part.exists() {
+            std::thread::yield_now();
+        }
+        let until = Instant::now() + Duration::from_secs(60);
+        while !matches!(before.make_ready(Gid(1), &[made.slot], true), Ok(Readiness::Changed(_))) {
+            assert!(Instant::now() < until, "the write keeps it from that");
+            std::thread::yield_now();
+        }
+        assert_eq!(writes.join().unwrap(), Some(LEN));
+    });
+    let after = extents();
+    keeper.restore(&after).unwrap();
+    assert!(bytes_of(&after.describe()[0].1).iter().all(|byte| *byte == 7));
 }
 
 #[test]
@@ -277,4 +344,7 @@ fn blocks_of_a_heap_that_is_gone_are_not_given_out_again() {
     let (described, held) = &after.describe()[0];
     assert!(described.has_heap);
     assert!(matches!(held.begin_heap(), Err(Error::BadUse { .. })));
+    // Its next home would not know that.
+    let ready = after.make_ready(Gid(1), &[described.slot], true);
+    assert!(matches!(ready, Err(Error::BadUse { reason, .. }) if reason.contains("heap")));
 }

@@ -17,6 +17,8 @@ pub(super) struct NodeFill {
     pub lent: u64,
     /// Bytes of them that are in use or promised.
     pub used: u64,
+    /// True if it writes down what it holds.
+    pub persists: bool,
 }
 
 /// An extent on a node, which another may get.
@@ -27,6 +29,8 @@ pub(super) struct Movable {
     pub len: u64,
     /// The other nodes that hold it.
     pub others: Vec<NodeId>,
+    /// True if a node may get it only if that writes it down.
+    pub is_written_down: bool,
 }
 
 /// Reason of a move.
@@ -123,7 +127,7 @@ fn next_move<'h>(
             let free = to.fill.lent.saturating_sub(to.fill.used);
             // Not more than half of the gap goes over: the move cannot be undone by the next one.
             let begin = list.partition_point(|movable| i128::from(movable.len).saturating_mul(2) > gap || movable.len > free);
-            let fits = |movable: &Movable| !moved.contains(&movable.extent) && may_have(movable, to.fill.node, host);
+            let fits = |movable: &Movable| !moved.contains(&movable.extent) && may_have(movable, &to.fill, host);
             if let Some(at) = list[begin..].iter().position(fits) {
                 let Movable { extent, node, len, .. } = list.remove(begin.saturating_add(at));
                 return Some(Move { cause: MoveCause::Rebalance, extent, from: node, to: to.fill.node, len });
@@ -143,9 +147,10 @@ pub(super) fn may_move(region: &RegionRecord, with_local: bool) -> bool {
 }
 
 /// A node may have what it does not have, and not where another holder is of its host. Holders that share a host already lose nothing.
-fn may_have<'h>(movable: &Movable, to: NodeId, host: &impl Fn(NodeId) -> &'h str) -> bool {
+fn may_have<'h>(movable: &Movable, to: &NodeFill, host: &impl Fn(NodeId) -> &'h str) -> bool {
     let shares_host = |node: NodeId| movable.others.iter().any(|other| host(*other) == host(node));
-    !movable.others.contains(&to) && (!shares_host(to) || shares_host(movable.node))
+    let has_right = to.persists || !movable.is_written_down;
+    has_right && !movable.others.contains(&to.node) && (!shares_host(to.node) || shares_host(movable.node))
 }
 
 #[cfg(test)]
@@ -160,11 +165,15 @@ mod tests {
     }
 
     fn fills(used: &[u64]) -> Vec<NodeFill> {
-        used.iter().enumerate().map(|(node, used)| NodeFill { node: NodeId(node as u32), lent: 1000, used: *used }).collect()
+        used.iter()
+            .enumerate()
+            .map(|(node, used)| NodeFill { node: NodeId(node as u32), lent: 1000, used: *used, persists: false })
+            .collect()
     }
 
     fn movable(gid: u64, node: u32, len: u64, others: &[u32]) -> Movable {
-        Movable { extent: extent(gid), node: NodeId(node), len, others: others.iter().copied().map(NodeId).collect() }
+        let others = others.iter().copied().map(NodeId).collect();
+        Movable { extent: extent(gid), node: NodeId(node), len, others, is_written_down: false }
     }
 
     /// Each node is a host.
@@ -198,8 +207,18 @@ mod tests {
         assert_eq!(plan(&fills(&[0]), Vec::new(), own_host, 100), []);
         assert_eq!(plan(&[], Vec::new(), own_host, 100), []);
         // A full node gets nothing, whatever its part is.
-        let full = [NodeFill { used: 800, ..fills(&[0])[0] }, NodeFill { node: NodeId(1), lent: 20, used: 0 }];
+        let full = [NodeFill { used: 800, ..fills(&[0])[0] }, NodeFill { node: NodeId(1), lent: 20, ..fills(&[0])[0] }];
         assert_eq!(plan(&full, one, own_host, 100), []);
+    }
+
+    #[test]
+    fn bytes_that_are_written_down_go_to_nodes_that_write() {
+        let movables = vec![Movable { is_written_down: true, ..movable(1, 0, 100, &[]) }];
+        let mut fills = fills(&[500, 0, 0]);
+        assert_eq!(plan(&fills, movables.clone(), own_host, 100), []);
+        fills[1].persists = true;
+        let moves = plan(&fills, movables, own_host, 100);
+        assert_eq!(moves.iter().map(|next| next.to).collect::<Vec<_>>(), [NodeId(1)]);
     }
 
     #[test]

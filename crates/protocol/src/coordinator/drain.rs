@@ -68,7 +68,11 @@ impl Coordinator {
         }
         let wishes = holders.iter().filter_map(|node| self.ledger.draining.get(node)).filter(|to| !to.is_empty());
         let wishes: Vec<_> = wishes.collect();
-        let may_have = |node: &NodeId| !self.ledger.draining.contains_key(node) && wishes.iter().all(|to| to.contains(node));
+        let is_written_down = self.is_written_down(extent);
+        let may_have = |node: &NodeId| {
+            let is_named = wishes.iter().all(|to| to.contains(node));
+            is_named && !self.ledger.draining.contains_key(node) && (!is_written_down || self.persists(*node))
+        };
         self.roster.members().map(|(node, _)| node).filter(may_have).map(|node| self.room(node)).collect()
     }
 
@@ -105,16 +109,17 @@ impl Coordinator {
         if region.layout.extents().enumerate().any(is_locked) {
             return Some(WhyStays::Locks);
         }
-        let lacks_room = |(index, home): (usize, &Extent)| {
+        let lacks_room = |(index, home): (usize, &Extent)| -> Option<CopiedExtent> {
             let copies = region.holders.get(index).map_or(&[][..], |known| &known.copies);
             let holders: Vec<NodeId> = copies.iter().chain([home]).map(|extent| extent.node).collect();
             let extent = CopiedExtent { gid: region.gid, index: index as u32 };
             let staying = holders.iter().filter(|node| !self.is_leaving(extent, **node)).count();
             let is_short = holders.contains(&node) && staying < usize::from(region.copies);
             let rooms = self.rooms_of_copies(extent, &holders).into_iter();
-            is_short && !self.copied.is_making(extent) && self.best_for_copy(&holders, home.len, rooms).is_none()
+            let lacks = is_short && !self.copied.is_making(extent) && self.best_for_copy(&holders, home.len, rooms).is_none();
+            lacks.then_some(extent)
         };
-        region.layout.extents().enumerate().any(lacks_room).then_some(WhyStays::NoRoom)
+        region.layout.extents().enumerate().find_map(lacks_room).map(|extent| self.why_no_room(extent))
     }
 
     /// The reason for which the nodes of a region did not make it ready for copies, if they have tried.

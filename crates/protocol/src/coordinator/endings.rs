@@ -95,6 +95,14 @@ impl Coordinator {
         }
     }
 
+    /// Ends the copies of a region that one node each holds, members or not: its nodes are asked at once, and as they come back.
+    pub(super) fn record_ending(&mut self, now_ms: u64, gid: Gid) {
+        self.record(Record::EndsCopies { gid });
+        self.forget_holders(now_ms, gid);
+        let ending = Ending { orders: BTreeMap::new(), is_tried_again: true, tries: 0, due_ms: now_ms };
+        self.copied.endings.0.insert(gid, ending);
+    }
+
     /// A coordinator before this one has recorded it, and did not hear of the end.
     pub(super) fn resume_endings(&mut self, now_ms: u64) {
         for gid in self.ledger.ending.iter().copied() {

@@ -66,7 +66,8 @@ impl Coordinator {
         let is_it = |extent: &crate::placement::Extent| (extent.node, extent.slot) == (home, used.slot);
         let index = region.layout.extents().position(is_it)?;
         let extent = CopiedExtent { gid: used.gid, index: index as u32 };
-        if self.moves.followers.rests(now_ms, extent) || !members.contains(&used.by) || used.by == home {
+        let may_have = members.contains(&used.by) && self.may_hold(extent, used.by);
+        if self.moves.followers.rests(now_ms, extent) || !may_have || used.by == home {
             return None;
         }
         let mut movables = Vec::new();

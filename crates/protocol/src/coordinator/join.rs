@@ -7,21 +7,9 @@ use super::{Coordinator, Output, Peer, permission};
 use crate::error::{Error, Result};
 use crate::id::{Asker, Epoch, Gid, Incarnation, NodeId, Slot};
 use crate::limits::NODE_COUNT_MAX;
-use crate::wire::control::{Answer, Memory, NodeAddress, ReportedExtent, ToNode};
+use crate::wire::control::{Answer, FromNode, Memory, NodeAddress, ReportedExtent, ToNode};
+use crate::wire::joining::NodeJoin;
 use std::collections::BTreeSet;
-
-/// The fields of [`crate::wire::control::FromNode::Join`].
-pub(super) struct NodeJoin {
-    pub incarnation: Incarnation,
-    pub attempt: u64,
-    pub name: String,
-    pub address: String,
-    pub memory: Memory,
-    pub was: Option<(NodeId, Epoch)>,
-    pub held: Vec<ReportedExtent>,
-    pub wish: Option<NodeId>,
-    pub restores: Option<Incarnation>,
-}
 
 /// The rule's verdict on a join.
 enum Verdict {
@@ -64,8 +52,20 @@ impl Going<'_> {
 }
 
 impl Coordinator {
-    /// A node asks to be a member.
-    pub(super) fn on_join(&mut self, now_ms: u64, peer: Peer, join: NodeJoin) {
+    /// A node asks to be a member, or says something else, which is returned.
+    pub(super) fn on_joining(&mut self, now_ms: u64, peer: Peer, message: FromNode) -> Option<FromNode> {
+        let (join, persists) = match message {
+            FromNode::Join { incarnation, attempt, name, address, memory, was, held, wish, restores } => {
+                (NodeJoin { incarnation, attempt, name, address, memory, was, held, wish, restores }, false)
+            }
+            FromNode::JoinPersisting(join) => (join, true),
+            other => return Some(other),
+        };
+        self.on_join(now_ms, peer, join, persists);
+        None
+    }
+
+    fn on_join(&mut self, now_ms: u64, peer: Peer, join: NodeJoin, persists: bool) {
         let is_home = self.is_home(&join);
         if !is_home && self.own().is_none_or(|own| self.roster.phase(own) != Phase::Member) {
             return;
@@ -79,7 +79,7 @@ impl Coordinator {
             Verdict::Refused(error) => {
                 self.outputs.push_back(Output::Send(peer, ToNode::Refused { incarnation: join.incarnation, error }));
             }
-            Verdict::Member(record, new_epoch) => self.admit(now_ms, peer, join, record, new_epoch),
+            Verdict::Member(record, new_epoch) => self.admit(now_ms, peer, (join, persists), (record, new_epoch)),
         }
     }
 
@@ -221,8 +221,8 @@ impl Coordinator {
     }
 
     /// Takes a node in: journal, lease, extents, welcome.
-    fn admit(&mut self, now_ms: u64, peer: Peer, join: NodeJoin, record: NodeRecord, new_epoch: bool) {
-        let (node, epoch) = (record.node, record.epoch);
+    fn admit(&mut self, now_ms: u64, peer: Peer, (join, persists): (NodeJoin, bool), (record, new_epoch): (NodeRecord, bool)) {
+        let (node, epoch, has_extents) = (record.node, record.epoch, record.has_extents);
         self.free_connection(now_ms, peer, node);
         let before = self.ledger.nodes.get(&node);
         let new_life = before.is_none_or(|before| before.incarnation != record.incarnation);
@@ -246,7 +246,7 @@ impl Coordinator {
         let seat = self.roster.on_join(node, peer, self.lease_until_ms(now_ms, node));
         let is_new_list = new_life || join.attempt > seat.attempt;
         seat.attempt = join.attempt;
-        seat.memory = join.memory;
+        (seat.memory, seat.persists) = (join.memory, persists);
         let grants_count = join.was == Some((node, epoch)) || join.held.is_empty();
         if new_epoch {
             seat.grants = None;
@@ -255,7 +255,8 @@ impl Coordinator {
             seat.set_grants(&join.held);
         }
         if is_new_list {
-            self.report_missing(now_ms, node, &join.held);
+            let of_today = new_life.then(|| self.of_today(now_ms, node, &join.held, has_extents));
+            self.report_missing(now_ms, node, of_today.as_ref().unwrap_or(&join.held));
         }
         let keep = self.keep(node, &join.held);
         let settled = self.orders.settled(node);

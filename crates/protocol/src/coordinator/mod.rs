@@ -16,6 +16,7 @@
 //! | `holders`, `copy_count` | which nodes hold an extent with copies; how many do |
 //! | `readying`, `endings` | regions that get their first copies, and those that have none any more |
 //! | `drain`, `shortage` | nodes that hold nothing soon, or less because their hosts run short of memory |
+//! | `persistence` | where bytes may go that nodes write down, and which of them come back |
 //! | `rebalance`, `balance` | extents that move to nodes with more room; the plan of it |
 //! | `removals`, `listing` | when a removal is answered; what is shown |
 //! | `placement`, `quota`, `spills`, `permission` | where bytes go, how many, for whom |
@@ -43,6 +44,7 @@ mod naming;
 mod orders;
 mod own_reign;
 pub(crate) mod permission;
+mod persistence;
 mod placement;
 mod quota;
 mod ranks;
@@ -205,17 +207,14 @@ impl Coordinator {
 
     /// A message arrives. Messages of a node that is not (or no more) a member are answered by [`ToNode::Unknown`].
     pub fn handle(&mut self, now_ms: u64, from: Peer, message: FromNode) {
-        if let FromNode::Join { incarnation, attempt, name, address, memory, was, held, wish, restores } = message {
-            self.on_join(now_ms, from, join::NodeJoin { incarnation, attempt, name, address, memory, was, held, wish, restores });
-            return self.settle(now_ms);
-        }
+        let Some(message) = self.on_joining(now_ms, from, message) else { return self.settle(now_ms) };
         let member = self.roster.node_of(from).filter(|node| self.roster.phase(*node) == roster::Phase::Member);
         let Some(node) = member else {
             self.outputs.push_back(Output::Send(from, ToNode::Unknown));
             return;
         };
         match message {
-            FromNode::Join { .. } => unreachable!("handled above"),
+            FromNode::Join { .. } | FromNode::JoinPersisting(_) => unreachable!("handled above"),
             FromNode::Renew { epoch, memory } => self.on_renew(now_ms, node, epoch, memory),
             FromNode::Leave { keeps } => self.on_leave(now_ms, node, keeps),
             FromNode::Ask { request, settled, user, client, what } => {

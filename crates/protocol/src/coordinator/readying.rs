@@ -22,7 +22,7 @@ use super::settings::{MAKING_COUNT, REMAKE_MS};
 use crate::copies::HolderSet;
 use crate::error::{Error, Result};
 use crate::id::{Gid, NodeId, Slot};
-use crate::wire::control::{Order, ReportedExtent};
+use crate::wire::control::{Order, ReportedExtent, WhyStays};
 use crate::wire::copies::CopiedExtent;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -165,7 +165,10 @@ impl Coordinator {
             let most = rooms.iter().map(|room| room.free).max().unwrap_or(0);
             let withheld = rooms.iter().map(|room| room.withheld).fold(0, u64::saturating_add);
             if self.best_for_copy(&[home.node], home.len, rooms.into_iter()).is_none() {
-                return Err(Error::PoolFull { asked: home.len, free: most, withheld });
+                return Err(match self.why_no_room(extent) {
+                    WhyStays::NotReady(reason) => Error::BadUse { region: region.name.clone(), reason },
+                    _ => Error::PoolFull { asked: home.len, free: most, withheld },
+                });
             }
         }
         Ok(())

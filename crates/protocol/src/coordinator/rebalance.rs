@@ -87,8 +87,8 @@ impl Coordinator {
     /// The move of an extent, as long as its destination can get it.
     pub(super) fn move_of(&self, extent: CopiedExtent) -> Option<Move> {
         let next = self.moves.under_way.get(&extent)?;
-        let can_get = self.roster.phase(next.to) == Phase::Member && !self.ledger.draining.contains_key(&next.to);
-        can_get.then_some(*next)
+        let is_receiver = self.roster.phase(next.to) == Phase::Member && !self.ledger.draining.contains_key(&next.to);
+        (is_receiver && self.may_hold(extent, next.to)).then_some(*next)
     }
 
     /// Members that may get extents: no drain empties them.
@@ -176,6 +176,7 @@ impl Coordinator {
             node: *node,
             lent: *lent,
             used: lent.saturating_sub(self.room(*node).free),
+            persists: self.persists(*node),
         };
         let fills: Vec<NodeFill> = nodes.iter().map(fill).collect();
         let mut movables = Vec::new();
@@ -197,9 +198,10 @@ impl Coordinator {
             if !is_well || self.copied.is_making(extent) || self.moves.under_way.contains_key(&extent) {
                 continue;
             }
+            let is_written_down = self.is_written_down(extent);
             for holder in &holders {
                 let others = holders.iter().map(|other| other.node).filter(|other| *other != holder.node).collect();
-                movables.push(Movable { extent, node: holder.node, len: holder.len, others });
+                movables.push(Movable { extent, node: holder.node, len: holder.len, others, is_written_down });
             }
         }
     }

@@ -143,11 +143,14 @@ pub(super) struct NodeEntry {
     pub reserved: BTreeMap<u32, Reservation>,
     /// The last list of extents that its life sent.
     pub attempt: u64,
+    /// True if it said, when it joined, that it writes down what it holds.
+    pub persists: bool,
 }
 
 impl NodeEntry {
     fn new(state: State) -> NodeEntry {
-        NodeEntry { state, memory: Memory::default(), slack: [0; 2], grants: None, reserved: BTreeMap::new(), attempt: 0 }
+        let (memory, slack, grants, reserved) = Default::default();
+        NodeEntry { state, memory, slack, grants, reserved, attempt: 0, persists: false }
     }
 
     pub fn phase(&self) -> Phase {

@@ -125,7 +125,7 @@ impl Coordinator {
                     *sum = sum.saturating_add(len);
                     moves.push(Move { cause: MoveCause::Shortage, extent, from, to, len });
                 }
-                None => self.moves.resting.add(now_ms, (extent, from, len), WhyStays::NoRoom),
+                None => self.moves.resting.add(now_ms, (extent, from, len), self.why_no_room(extent)),
             }
         }
         moves

@@ -17,6 +17,7 @@ mod changes;
 mod copies;
 mod endings;
 mod following;
+mod persistence;
 mod readying;
 mod rebalance;
 mod removals;

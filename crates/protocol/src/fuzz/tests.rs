@@ -20,6 +20,7 @@ use crate::wire::exchange::Question;
 use crate::wire::face::ProgramFace;
 use crate::wire::greeting::{NONCE_LEN, Role};
 use crate::wire::head::Kind;
+use crate::wire::joining::NodeJoin;
 use crate::wire::page::{Frame, NodeMessage};
 use crate::wire::queue::{ArrayAt, QueueRequest};
 use crate::wire::sync::{SyncAddress, SyncAnswer, SyncRequest};
@@ -56,8 +57,8 @@ fn view() -> RegionView {
     }
 }
 
-fn join(incarnation: u128) -> FromNode {
-    FromNode::Join {
+fn node_join(incarnation: u128) -> NodeJoin {
+    NodeJoin {
         incarnation: Incarnation(incarnation),
         attempt: 1,
         name: format!("n{incarnation}"),
@@ -68,6 +69,10 @@ fn join(incarnation: u128) -> FromNode {
         wish: None,
         restores: None,
     }
+}
+
+fn join(incarnation: u128) -> FromNode {
+    node_join(incarnation).into()
 }
 
 fn ask(request: u64, what: Request) -> FromNode {
@@ -224,6 +229,7 @@ fn a_coordinator_hears_anything() {
         packed(&[
             (1, join(1)),
             (2, join(2)),
+            (3, FromNode::JoinPersisting(node_join(3))),
             (1, ask(1, create("b", Placement::Interleave(4096)))),
             (2, FromNode::Renew { epoch: Epoch(1), memory: Memory { lent: u64::MAX, ..Memory::default() } }),
             (2, FromNode::ClientCame { client: ClientId(3), job: who }),

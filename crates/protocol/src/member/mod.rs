@@ -40,6 +40,7 @@ use crate::wire::control::{
     Answer, FromNode, Memory, NodeAddress, NodeStatus, Order, OwnStatus, ReportedExtent, Request, ToNode,
 };
 use crate::wire::copies::{CopiedExtent, FromHolder, ToHolder};
+use crate::wire::joining::{NodeJoin, PERSISTS_SINCE};
 use asks::{ForwardedRequests, GivenUp};
 use clients::Clients;
 use orders::{OrderArrival, ReceivedOrders};
@@ -106,6 +107,8 @@ pub struct Settings {
     pub wish: Option<NodeId>,
     /// The life whose extents it brings ([`Member::with_extents`]).
     pub restores: Option<Incarnation>,
+    /// True if it writes down what it holds, for its next life.
+    pub persists: bool,
     /// Time to wait for a reply of the coordinator, in milliseconds.
     pub answer_ms: u64,
     /// After how many milliseconds something unanswered is sent again.
@@ -122,6 +125,7 @@ impl Settings {
             address,
             wish: None,
             restores: None,
+            persists: false,
             answer_ms: limits::ANSWER_MS,
             repeat_ms: limits::REPEAT_MS,
         }
@@ -351,6 +355,11 @@ impl Member {
     /// Requests without an answer, for checks.
     pub fn ask_count(&self) -> usize {
         self.asks.count()
+    }
+
+    /// True if the coordinator hears, by the join, that the node writes down what it holds.
+    pub fn says_it_persists(&self) -> bool {
+        self.settings.persists && self.spoken >= PERSISTS_SINCE
     }
 
     /// Sets the memory that the node lends; told with the next join or renewal.
@@ -610,7 +619,8 @@ impl Member {
         let Some(Attempt { held, .. }) = self.attempt.clone() else { return };
         let Settings { incarnation, name, address, wish, restores, .. } = self.settings.clone();
         let (attempt, memory, was) = (self.attempts, self.memory, self.was);
-        self.send(FromNode::Join { incarnation, attempt, name, address, memory, was, held, wish, restores });
+        let join = NodeJoin { incarnation, attempt, name, address, memory, was, held, wish, restores };
+        self.send(if self.says_it_persists() { FromNode::JoinPersisting(join) } else { join.into() });
     }
 
     /// The coordinator takes the node in.

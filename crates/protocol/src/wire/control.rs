@@ -21,6 +21,7 @@ use crate::usage::UsedElsewhere;
 use crate::versions::{OLDEST, Versions};
 use crate::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use crate::wire::greeting::Sealing;
+use crate::wire::joining::{NodeJoin, PERSISTS_SINCE};
 use crate::wire::link::LinkSocket;
 pub use crate::wire::rebalance::WhyStays;
 use crate::wire::rebalance::{RebalanceStatus, RebalanceWish};
@@ -834,6 +835,8 @@ pub enum FromNode {
     /// Other hosts use these extents of the node most: at most [`USED_ELSEWHERE_COUNT_MAX`](crate::limits::USED_ELSEWHERE_COUNT_MAX). Not
     /// repeated: a later round tells again. Since version 28.
     UsedElsewhere(Vec<UsedElsewhere>),
+    /// Asks the same as `Join`, of a node that writes down what it holds (`--persist`). Since version 28.
+    JoinPersisting(NodeJoin),
 }
 
 impl FromNode {
@@ -841,6 +844,7 @@ impl FromNode {
     pub fn since(&self) -> u32 {
         match self {
             FromNode::UsedElsewhere(_) => 28,
+            FromNode::JoinPersisting(_) => PERSISTS_SINCE,
             _ => OLDEST,
         }
     }

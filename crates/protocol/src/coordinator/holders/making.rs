@@ -5,7 +5,7 @@ use super::super::roster::Phase;
 use super::super::settings::REMAKE_MS;
 use super::{Copied, CopiedExtent, Remade};
 use crate::error::Result;
-use crate::id::NodeId;
+use crate::id::{Gid, NodeId};
 use crate::wire::control::{Order, ReportedExtent};
 use crate::wire::copies::ToHolder;
 
@@ -77,6 +77,11 @@ impl Coordinator {
     /// A node has a new process: nobody fills the copies that homes of its last one made.
     pub(in super::super) fn give_up_copies_of(&mut self, now_ms: u64, home: NodeId) {
         self.give_up_copies(now_ms, |copied| copied.holders.set().home == home);
+    }
+
+    /// Copies of a region that are being made are given up.
+    pub(in super::super) fn give_up_copies_in(&mut self, now_ms: u64, gid: Gid) {
+        self.copied.of(gid).into_iter().for_each(|extent| self.give_up_copy(now_ms, extent));
     }
 
     fn give_up_copies(&mut self, now_ms: u64, which: impl Fn(&Copied) -> bool) {

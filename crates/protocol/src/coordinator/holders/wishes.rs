@@ -32,6 +32,8 @@ impl Coordinator {
         let (set, count, is_drained) = (copied.holders.set(), copied.count(), |node: &NodeId| self.is_leaving(extent, *node));
         let leaving = set.copies.iter().chain([&set.home]).filter(|node| is_drained(node)).count();
         match count.saturating_sub(leaving) {
+            // A single holder writes them down. Of two that end together each might leave that to the other.
+            0 if count > wanted && self.is_written_down(extent) => HolderWish::Fewer,
             staying if staying < wanted => HolderWish::More,
             _ if is_drained(&set.home) && !set.copies.iter().any(is_drained) => HolderWish::Move,
             _ if count > wanted => HolderWish::Fewer,
