@@ -52,7 +52,7 @@ struct Entries {
     slots: Vec<Option<Entry>>,
     /// The empty ones.
     free: Vec<usize>,
-    in_files: InFiles,
+    in_files: Mutex<InFiles>,
     /// Extents of removed regions that clients may still have mapped, with these clients. Their memory is lent as long as that.
     lingering: Vec<(Arc<NodeExtent>, BTreeSet<ClientId>)>,
     /// Until when the node is a member, by its own clock.
@@ -98,7 +98,8 @@ impl Entries {
 
     /// Enters an extent and says where.
     fn enter(&mut self, entry: Entry) -> ReportedExtent {
-        let is_fresh = |slot: &usize| !self.in_files.has(Slot(*slot as u32), entry.held.gid());
+        let in_files = self.in_files.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let is_fresh = |slot: &usize| !in_files.has(Slot(*slot as u32), entry.held.gid());
         let slot = self.free.iter().rposition(is_fresh).map(|at| self.free.remove(at)).unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -187,7 +188,7 @@ impl Extents {
                 node: NodeId(0),
                 slots: Vec::new(),
                 free: Vec::new(),
-                in_files: InFiles::default(),
+                in_files: Mutex::default(),
                 lingering: Vec::new(),
                 lease_until_ns: AtomicU64::new(0),
                 homes_until_ns: AtomicU64::new(0),

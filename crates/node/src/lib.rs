@@ -252,8 +252,7 @@ impl Node {
             ready,
             begun,
         };
-        let thread = start_control(parts)?;
-        let (id, thread) = await_member(&is_ready, thread)?;
+        let (id, thread) = await_member(&is_ready, start_control(parts)?)?;
         Ok(Node { id, address, socket: options.socket, notices, thread: Mutex::new(Some(thread)) })
     }
 

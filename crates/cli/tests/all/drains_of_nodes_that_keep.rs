@@ -108,7 +108,7 @@ fn what_a_drained_node_kept_is_kept_by_the_next() {
         let (one, _) = pool.start_kept("one", Some(&address), &[]);
         assert!(pool.has("a", &bytes) && pool.has("b", &last), "round {round}");
         assert!(!pool.hanare("zero", &["region", "ls"]).done().contains("lost"));
-        [zero, one].into_iter().for_each(end);
+        [one, zero].into_iter().for_each(end);
     }
 }
 

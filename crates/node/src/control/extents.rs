@@ -24,8 +24,8 @@ impl ControlLoop {
         self.member.made(order, result);
     }
 
-    /// Begins to make extents ready for copies, or to end that. A coordinator that does not know that this node writes them down would move them
-    /// to nodes that do not, and would take old bytes back from a later life.
+    /// Begins to make extents ready for copies, or to end that. A coordinator must know that this node writes them down. Others would move them
+    /// to nodes that do not, and would take old bytes from a later life.
     pub(super) fn begin_ready(&mut self, order: u64, gid: Gid, set: Option<HolderSet>, extents: Vec<(CopiedExtent, Slot)>) {
         if let Some(set) = set.as_ref().filter(|_| self.keeper.is_some() && !self.member.says_it_persists()) {
             let reason = format!(

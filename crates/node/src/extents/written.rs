@@ -6,8 +6,8 @@ use hanare_protocol::Result;
 use hanare_protocol::id::{Gid, Slot};
 use hanare_protocol::wire::control::ReportedExtent;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// An extent as it is found again by a life after this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +45,10 @@ impl Entries {
         };
         self.slots.iter().enumerate().filter_map(described).collect()
     }
+
+    fn in_files(&self) -> MutexGuard<'_, InFiles> {
+        self.in_files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Extents {
@@ -77,18 +81,20 @@ impl Extents {
 
     /// The same, to be written to a file. No other extent of a region gets the slot of one that a file names.
     pub fn describe_for_file(&self) -> Vec<(Described, Arc<NodeExtent>)> {
-        let mut entries = self.write();
+        // No slot is given out while the table is read.
+        let entries = self.read();
         let described = entries.describe();
-        entries.in_files.next = described.iter().map(|(extent, _)| (extent.slot, extent.gid)).collect();
+        entries.in_files().next = described.iter().map(|(extent, _)| (extent.slot, extent.gid)).collect();
         described
     }
 
     /// The file that [`Extents::describe_for_file`] was for is there, in place of the one before; or it never will be.
     pub fn end_file(&self, is_there: bool) {
-        let mut entries = self.write();
-        let next = std::mem::take(&mut entries.in_files.next);
+        let entries = self.read();
+        let mut in_files = entries.in_files();
+        let next = std::mem::take(&mut in_files.next);
         if is_there {
-            entries.in_files.last = next;
+            in_files.last = next;
         }
     }
 

@@ -1,4 +1,4 @@
-//! The thread that writes a node's extents down on a schedule, and soon after one has come whose bytes no other node has any more.
+//! The thread that writes a node's extents down: on a schedule, and soon after the node has become the only holder of one.
 
 use super::Keeper;
 use crate::extents::Extents;

@@ -7,8 +7,7 @@ use super::{Coordinator, Output, Peer, permission};
 use crate::error::{Error, Result};
 use crate::id::{Asker, Epoch, Gid, Incarnation, NodeId, Slot};
 use crate::limits::NODE_COUNT_MAX;
-use crate::wire::control::{Answer, FromNode, Memory, NodeAddress, ReportedExtent, ToNode};
-use crate::wire::joining::NodeJoin;
+use crate::wire::control::{Answer, FromNode, Memory, NodeAddress, NodeJoin, ReportedExtent, ToNode};
 use std::collections::BTreeSet;
 
 /// The rule's verdict on a join.

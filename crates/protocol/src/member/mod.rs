@@ -37,10 +37,10 @@ use crate::table::{self, Row};
 use crate::usage::UsedElsewhere;
 use crate::versions::OLDEST;
 use crate::wire::control::{
-    Answer, FromNode, Memory, NodeAddress, NodeStatus, Order, OwnStatus, ReportedExtent, Request, ToNode,
+    Answer, FromNode, Memory, NodeAddress, NodeJoin, NodeStatus, Order, OwnStatus, PERSISTS_SINCE, ReportedExtent, Request,
+    ToNode,
 };
 use crate::wire::copies::{CopiedExtent, FromHolder, ToHolder};
-use crate::wire::joining::{NodeJoin, PERSISTS_SINCE};
 use asks::{ForwardedRequests, GivenUp};
 use clients::Clients;
 use orders::{OrderArrival, ReceivedOrders};

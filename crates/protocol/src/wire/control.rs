@@ -21,7 +21,6 @@ use crate::usage::UsedElsewhere;
 use crate::versions::{OLDEST, Versions};
 use crate::wire::copies::{CopiedExtent, FromHolder, ToHolder};
 use crate::wire::greeting::Sealing;
-use crate::wire::joining::{NodeJoin, PERSISTS_SINCE};
 use crate::wire::link::LinkSocket;
 pub use crate::wire::rebalance::WhyStays;
 use crate::wire::rebalance::{RebalanceStatus, RebalanceWish};
@@ -727,6 +726,39 @@ impl Memory {
     }
 }
 
+/// The first version of the wire that has [`FromNode::JoinPersisting`].
+pub const PERSISTS_SINCE: u32 = 28;
+
+/// The fields of [`FromNode::Join`], as [`FromNode::JoinPersisting`] has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeJoin {
+    /// The process's life.
+    pub incarnation: Incarnation,
+    /// Counts the lists of held extents that this life has sent.
+    pub attempt: u64,
+    /// The name it was started with.
+    pub name: String,
+    /// Address for others.
+    pub address: String,
+    /// Memory that it lends.
+    pub memory: Memory,
+    /// The number and epoch it had, if it was a member before in this life.
+    pub was: Option<(NodeId, Epoch)>,
+    /// The extents it still holds.
+    pub held: Vec<ReportedExtent>,
+    /// The number that it would have in the pool.
+    pub wish: Option<NodeId>,
+    /// The life whose extents it brings, which that life wrote down.
+    pub restores: Option<Incarnation>,
+}
+
+impl From<NodeJoin> for FromNode {
+    fn from(join: NodeJoin) -> FromNode {
+        let NodeJoin { incarnation, attempt, name, address, memory, was, held, wish, restores } = join;
+        FromNode::Join { incarnation, attempt, name, address, memory, was, held, wish, restores }
+    }
+}
+
 /// A node's message to its coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromNode {
@@ -840,6 +872,15 @@ pub enum FromNode {
 }
 
 impl FromNode {
+    /// Life and address of a node that asks to be a member.
+    pub fn joins(&self) -> Option<(Incarnation, &str)> {
+        match self {
+            FromNode::Join { incarnation, address, .. } => Some((*incarnation, address)),
+            FromNode::JoinPersisting(join) => Some((join.incarnation, &join.address)),
+            _ => None,
+        }
+    }
+
     /// The first version of the wire that has the message.
     pub fn since(&self) -> u32 {
         match self {

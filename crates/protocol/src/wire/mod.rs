@@ -17,7 +17,6 @@ pub mod exchange;
 pub mod face;
 pub mod greeting;
 pub mod head;
-pub mod joining;
 pub mod link;
 pub mod look;
 pub mod main_memory;
