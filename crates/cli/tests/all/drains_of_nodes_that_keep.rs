@@ -112,6 +112,36 @@ fn what_a_drained_node_kept_is_kept_by_the_next() {
     }
 }
 
+/// The node writes what it gives away as long as no other node has all of it.
+#[test]
+fn what_moves_when_all_end_is_where_it_was() {
+    let pool = Kept::new();
+    let more = ["--persist-every", "1"];
+    let (zero, address) = pool.start_kept("zero", None, &[]);
+    let (one, _) = pool.start_kept("one", Some(&address), &[&more[..], &["--copy-rate", "512K"]].concat());
+    let bytes = some_bytes(3);
+    pool.hanare("zero", &["region", "create", "a", "5M", "--place", "node=1"]).done();
+    let begin = || pool.hanare("zero", &["node", "drain", "1", "--no-wait"]).done();
+    let is_moving = || pool.hanare("zero", &["status", "--json"]).json()["nodes"][0]["used"].as_u64().unwrap() > 0;
+    pool.put("a", &bytes);
+    begin();
+    wait_until("a copy is made", is_moving);
+    [one, zero].into_iter().for_each(end);
+    let (zero, address) = pool.start_kept("zero", None, &[]);
+    let (one, _) = pool.start_kept("one", Some(&address), &[&more[..], &["--copy-rate", "512K"]].concat());
+    assert!(pool.nodes_of("a")[0]["node"] == 1 && pool.has("a", &bytes));
+    // The same for a node that is killed, as of its last writing.
+    let written = || std::fs::metadata(pool.file("one")).unwrap().modified().unwrap();
+    let before = written();
+    wait_until("it is written in this life", || written() > before);
+    begin();
+    wait_until("a copy is made", is_moving);
+    kill(one);
+    let (one, _) = pool.start_kept("one", Some(&address), &[]);
+    assert!(pool.nodes_of("a")[0]["node"] == 1 && pool.has("a", &bytes));
+    [one, zero].into_iter().for_each(end);
+}
+
 #[test]
 fn a_node_without_a_folder_gets_nothing_that_was_to_be_kept() {
     let pool = Kept::new();
