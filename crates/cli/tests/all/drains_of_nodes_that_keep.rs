@@ -33,7 +33,7 @@ impl Kept {
         let node = Running::start(command.env("HANARE_STATE", state).env("HANARE_KEY", key()));
         wait_until("it is ready", || node.stdout().contains('\n'));
         let said: serde_json::Value = serde_json::from_str(node.stdout().lines().next().unwrap()).unwrap();
-        let address = said["address"].as_str().unwrap().to_owned();
+        let address = said["address"].as_str().unwrap_or_else(|| panic!("{said}")).to_owned();
         (node, address)
     }
 
@@ -118,9 +118,9 @@ fn what_moves_when_all_end_is_where_it_was() {
     let pool = Kept::new();
     let more = ["--persist-every", "1"];
     let (zero, address) = pool.start_kept("zero", None, &[]);
-    let (one, _) = pool.start_kept("one", Some(&address), &[&more[..], &["--copy-rate", "512K"]].concat());
-    let bytes = some_bytes(3);
-    pool.hanare("zero", &["region", "create", "a", "5M", "--place", "node=1"]).done();
+    let (one, _) = pool.start_kept("one", Some(&address), &[&more[..], &["--copy-rate", "1M"]].concat());
+    let bytes = some_bytes(3).repeat(3);
+    pool.hanare("zero", &["region", "create", "a", "15M", "--place", "node=1"]).done();
     let begin = || pool.hanare("zero", &["node", "drain", "1", "--no-wait"]).done();
     let is_moving = || pool.hanare("zero", &["status", "--json"]).json()["nodes"][0]["used"].as_u64().unwrap() > 0;
     pool.put("a", &bytes);
@@ -128,7 +128,7 @@ fn what_moves_when_all_end_is_where_it_was() {
     wait_until("a copy is made", is_moving);
     [one, zero].into_iter().for_each(end);
     let (zero, address) = pool.start_kept("zero", None, &[]);
-    let (one, _) = pool.start_kept("one", Some(&address), &[&more[..], &["--copy-rate", "512K"]].concat());
+    let (one, _) = pool.start_kept("one", Some(&address), &[&more[..], &["--copy-rate", "1M"]].concat());
     assert!(pool.nodes_of("a")[0]["node"] == 1 && pool.has("a", &bytes));
     // The same for a node that is killed, as of its last writing.
     let written = || std::fs::metadata(pool.file("one")).unwrap().modified().unwrap();
