@@ -111,12 +111,16 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
             {
                 self.copies.stay(extent, set.term);
             }
-            CopyInput::Holder { extent, message: ToHolder::Elect { stopped, .. }, .. } => {
-                let before = self.home_slot(extent);
+            CopyInput::Holder { extent, .. } => {
+                let leaves_no_doubt = matches!(input, CopyInput::Holder { message: ToHolder::Elect { stopped: true, .. }, .. });
+                let (before, was_overtaken) = (self.home_slot(extent), self.copies.is_overtaken(extent));
                 self.copies.handle(now, input, memory);
+                let Some(slot) = self.home_slot(extent) else { return };
                 // Programs may have locks at the bytes from a home that was lost.
-                if let (None, Some(slot)) = (before, self.home_slot(extent)) {
-                    self.locks.begin_bytes(extent.gid, slot, !stopped);
+                if before.is_none() {
+                    self.locks.begin_bytes(extent.gid, slot, !leaves_no_doubt);
+                }
+                if before.is_none() || (was_overtaken && !self.copies.is_overtaken(extent)) {
                     self.port_doubts.add((extent.gid, slot));
                 }
             }
@@ -152,6 +156,11 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
         self.copies.slot_of(extent).filter(|_| self.copies.is_home(extent))
     }
 
+    /// True if this node is the extent's home, and another may be: a coordinator has begun an election.
+    pub fn is_overtaken(&self, extent: CopiedExtent) -> bool {
+        self.copies.is_overtaken(extent)
+    }
+
     /// The next output, drained after each input, [`Home::recall`] and [`Home::turn`]. An answer that brings pages reads them here, so
     /// that no others wait in memory.
     pub fn poll<M: Memory<Extent = E>>(&mut self, memory: &M) -> Option<Output<P>> {
@@ -166,7 +175,7 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
             return Some(Output::Copies(output));
         }
         let told = self.locks.outputs().pop_front();
-        let told = told.or_else(|| self.locks.poll_brought(memory));
+        let told = told.or_else(|| self.locks.poll_byte_grant(memory)).or_else(|| self.locks.poll_brought(memory));
         told.map(|output| Output::Sync(self.locks.in_words_of_user(output)))
     }
 
@@ -206,13 +215,24 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                 // The next home drops them, when their program has been silent for long.
                 CopyOutput::Applied { asker: CopyAsker::ForgetStores, .. } => {}
                 CopyOutput::Say { extent, message: FromHolder::Released { term, .. } } => {
-                    let leaves_doubt = self.copies.slot_of(extent).is_none_or(|slot| self.locks.leaves_doubt(extent.gid, slot));
+                    let leaves_doubt = self.stops_in_doubt(extent);
                     return Some(CopyOutput::Say { extent, message: FromHolder::Released { term, leaves_doubt } });
                 }
                 CopyOutput::Say { extent, message } => return Some(CopyOutput::Say { extent, message }),
                 CopyOutput::Wire(output) => return Some(CopyOutput::Wire(output)),
             }
         }
+    }
+
+    /// Returns true if the next home of an extent cannot know all about the locks at its bytes. A home that is overtaken forgets those that
+    /// programs have. So nobody gets one here after the next home has given it to another.
+    fn stops_in_doubt(&mut self, extent: CopiedExtent) -> bool {
+        let Some(slot) = self.copies.slot_of(extent) else { return true };
+        if !self.copies.is_overtaken(extent) {
+            return self.locks.leaves_doubt(extent.gid, slot);
+        }
+        self.locks.begin_bytes(extent.gid, slot, true);
+        true
     }
 
     /// When [`Input::Tick`] is due; `None` for never.

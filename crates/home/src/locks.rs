@@ -15,12 +15,13 @@ use crate::quotas::{Quotas, Usage};
 use crate::waiter::{Waiter, deadline};
 use hanare_protocol::entry::{BoundData, Condition, Publication, Stamp};
 use hanare_protocol::group::{self, Groups, Jobs, PartySlot, RankAt};
-use hanare_protocol::id::{ClientId, JobId, NodeId, PartyName, Rank, Rights, User};
+use hanare_protocol::id::{ClientId, Gid, JobId, NodeId, PartyName, Rank, Rights, Slot, User};
 use hanare_protocol::limits::{
     LINK_ARRIVAL_COUNT_MAX, LINK_GRANT_LEN_MAX, LOOK_CLAIM_COUNT_MAX, LOOK_COUNT_MAX, USER_CLAIM_COUNT_MAX, USER_JOB_COUNT_MAX,
     USER_PLACE_COUNT_MAX,
 };
 use hanare_protocol::lock::{self, Claim, Claimant, Claimed, LockGrant, RecallDue, Recalled};
+use hanare_protocol::name::extent_of_name;
 use hanare_protocol::name_owners::NameOwners;
 use hanare_protocol::tenant::lock_prefix;
 use hanare_protocol::wire::look::LockStat;
@@ -57,6 +58,17 @@ pub(crate) struct Locks {
     /// Waits in the order in which they end.
     deadlines: BTreeSet<(Duration, Claimant)>,
     outputs: VecDeque<SyncOutput>,
+    /// Answers with locks at bytes, to those who waited. Another node may be home of the bytes by now.
+    byte_grants: VecDeque<ByteGrant>,
+}
+
+/// A lock at a byte for one that waited.
+#[derive(Debug)]
+struct ByteGrant {
+    who: Claimant,
+    extent: (Gid, Slot),
+    seq: u64,
+    answer: Result<SyncAnswer>,
 }
 
 /// A party that has arrived.
@@ -426,7 +438,10 @@ impl Locks {
                 let what = "bytes that come with locks on one connection at once".to_owned();
                 answer = Err(Error::LimitReached { what, limit: LINK_GRANT_LEN_MAX });
             }
-            self.outputs.push_back(SyncOutput::Answer(Waiter { link: who.link, seq }, answer));
+            match extent_of_name(&wanted.name) {
+                Some(extent) => self.byte_grants.push_back(ByteGrant { who, extent, seq, answer }),
+                None => self.outputs.push_back(SyncOutput::Answer(Waiter { link: who.link, seq }, answer)),
+            }
         }
         granted.into_iter().filter(|(_, sum)| *sum > LINK_GRANT_LEN_MAX).for_each(|(link, _)| self.recount(link));
         while let Some(reply) = self.groups.poll() {

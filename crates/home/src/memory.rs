@@ -23,6 +23,9 @@ pub trait Memory {
 
     /// Returns true while the region has that extent here.
     fn has(&self, gid: Gid, slot: Slot) -> bool;
+
+    /// Returns false for an extent with copies of which another node may be home. True for all others.
+    fn answers(&self, gid: Gid, slot: Slot) -> bool;
 }
 
 /// An extent.

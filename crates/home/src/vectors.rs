@@ -124,6 +124,10 @@ impl<S: Store + Clone> Memory for SpillingVectors<S> {
     fn has(&self, gid: Gid, slot: Slot) -> bool {
         self.at(slot).is_some_and(|extent| extent.gid == gid)
     }
+
+    fn answers(&self, _gid: Gid, _slot: Slot) -> bool {
+        true
+    }
 }
 
 impl<S: Store + Clone> Bytes for SpillingVector<S> {

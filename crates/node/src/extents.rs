@@ -73,10 +73,15 @@ impl Entries {
         }
     }
 
+    /// True if commands on an extent are admitted.
+    fn answers(&self, entry: &Entry) -> bool {
+        !entry.is_closed && self.is_home(entry)
+    }
+
     /// True if this node answers for an extent. Another node may be home of one with copies when the lease is over.
-    fn answers(&self, Entry { held, is_closed, .. }: &Entry) -> bool {
+    fn is_home(&self, Entry { held, .. }: &Entry) -> bool {
         let is_home = || held.is_open() && monotonic_ns() < self.homes_until_ns.load(Ordering::Relaxed);
-        !is_closed && (!held.has_copies() || is_home())
+        !held.has_copies() || is_home()
     }
 
     /// The same for who reaches its bytes by commands. Writes of an extent with copies wait for those, as for pages.
@@ -371,6 +376,12 @@ impl Extents {
     /// True if a region has that extent here.
     pub fn has(&self, gid: Gid, slot: Slot) -> bool {
         self.read().of(gid, slot).is_some()
+    }
+
+    /// False for an extent with copies of which another node may be home.
+    pub fn answers(&self, gid: Gid, slot: Slot) -> bool {
+        let entries = self.read();
+        entries.of(gid, slot).is_none_or(|entry| entries.is_home(entry))
     }
 
     /// The rights of a grant for an extent of a region. A length that is not the extent's is refused like a false grant.

@@ -66,6 +66,11 @@ impl<E: Bytes + Clone> ServedHome<E> {
         self.home.home_slot(extent)
     }
 
+    /// True if the home of an extent here is overtaken by an election.
+    pub fn is_overtaken(&self, extent: CopiedExtent) -> bool {
+        self.home.is_overtaken(extent)
+    }
+
     pub fn counts(&self) -> Counts {
         self.home.counts()
     }

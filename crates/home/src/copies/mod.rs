@@ -168,6 +168,11 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         self.parts.get(&extent).is_some_and(CopiedPart::is_home)
     }
 
+    /// True if this node is the extent's home, and another may be.
+    pub fn is_overtaken(&self, extent: CopiedExtent) -> bool {
+        self.parts.get(&extent).is_some_and(CopiedPart::is_overtaken)
+    }
+
     /// True if this node is the home of the region's extent of that slot.
     pub fn is_home_at(&self, gid: Gid, slot: Slot) -> bool {
         self.slots.get(&slot).is_some_and(|extent| extent.gid == gid && self.is_home(*extent))

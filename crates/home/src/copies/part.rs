@@ -94,6 +94,11 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         self.home.is_some()
     }
 
+    /// True if this node is its home, and another may be.
+    pub fn is_overtaken(&self) -> bool {
+        self.home.as_ref().is_some_and(HomeLog::is_overtaken)
+    }
+
     /// True if this node is the home of the extent in that slot.
     pub fn is_home_in(&self, slot: Slot) -> bool {
         self.home.is_some() && self.extent.slot() == slot && self.broken == Broken::No
@@ -141,7 +146,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
 
     /// Returns true while copies are to confirm something, or the coordinator is.
     pub fn awaits_copies(&self) -> bool {
-        let Some(home) = self.home.as_ref().filter(|home| !home.is_deposed()) else { return false };
+        let Some(home) = self.home.as_ref().filter(|home| !home.is_deposed() || home.is_overtaken()) else { return false };
         !self.askers.is_empty()
             || !home.is_open()
             || self.to_make.is_some()
@@ -157,7 +162,13 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     }
 
     pub fn on_set(&mut self, set: &HolderSet) {
+        let was_overtaken = self.is_overtaken();
         self.home.iter_mut().for_each(|home| home.on_set(set));
+        if was_overtaken && !self.is_overtaken() {
+            // Silence of copies and programs begins anew.
+            self.heard.clear();
+            self.heard_stores.clear();
+        }
     }
 
     /// Another node is to be home of the set that this one may not have heard of.
@@ -256,6 +267,9 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         self.look_at_stores(now);
         let Some(home) = &mut self.home else { return };
         home.ask_again();
+        if home.is_deposed() {
+            return;
+        }
         let peers: Vec<(NodeId, PeerState)> = home.peers().collect();
         for (node, state) in peers {
             let waits = state != PeerState::Member || !self.askers.is_empty() || !home.is_open();

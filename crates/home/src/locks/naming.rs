@@ -1,6 +1,6 @@
 //! Names of locks and groups: words with their owners, or bytes of extents with their grants.
 
-use super::{ArrivedParty, AtOnce, Locks, WaitingLock};
+use super::{ArrivedParty, AtOnce, ByteGrant, Locks, WaitingLock};
 use crate::events::SyncOutput;
 use crate::memory::{Bytes, Memory};
 use crate::waiter::Waiter;
@@ -91,6 +91,19 @@ impl Locks {
     /// bound to one.
     pub fn leaves_doubt(&self, gid: Gid, slot: Slot) -> bool {
         self.locks.leaves_doubt(gid, slot) || self.data.is_at(gid, slot)
+    }
+
+    /// The next lock at a byte for one that waited. A node whose lease as home is over gives none: the next home may have given it to another.
+    pub fn poll_byte_grant(&mut self, memory: &impl Memory) -> Option<SyncOutput> {
+        let ByteGrant { who, extent: (gid, slot), seq, mut answer } = self.byte_grants.pop_front()?;
+        if !memory.answers(gid, slot) {
+            self.data.on_withdraw(who);
+            self.locks.on_withdraw(who);
+            self.recount(who.link);
+            self.settle();
+            answer = Err(Error::GrantRefused { gid, node: self.not_home.unwrap_or_default() });
+        }
+        Some(SyncOutput::Answer(Waiter { link: who.link, seq }, answer))
     }
 
     /// Extents are no more: who waits for a lock or a group at their bytes is told. Who comes later is refused.

@@ -27,6 +27,10 @@ impl Memory for Extents {
     fn has(&self, gid: Gid, slot: Slot) -> bool {
         Extents::has(self, gid, slot)
     }
+
+    fn answers(&self, gid: Gid, slot: Slot) -> bool {
+        Extents::answers(self, gid, slot)
+    }
 }
 
 impl Bytes for Opened {

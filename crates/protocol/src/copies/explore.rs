@@ -19,6 +19,7 @@ const WORDS: usize = 2;
 const WRONG: &str = "an addition that was seen is gone, or counts twice";
 const ELECTED_TWICE: &str = "the second elected home is open";
 const MOVED: &str = "a copy is home, and nobody died";
+const STUCK: &str = "the home has stopped, and nobody follows it";
 const MADE: &str = "a copy that was made anew is home";
 
 /// A rule that is switched off.
@@ -42,6 +43,8 @@ enum Off {
     Ranges,
     /// A home that lives stops before another is elected.
     Stop,
+    /// A home that is overtaken by an election says so.
+    Say,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +59,8 @@ struct Extent {
     drops: u8,
     /// Times that a copy is to follow a home that lives.
     moves: u8,
+    /// Coordinators that die; the next one knows what was recorded.
+    reigns: u8,
     off: Option<Off>,
 }
 
@@ -105,6 +110,7 @@ struct Waiting {
 struct World {
     hosts: Vec<Host>,
     holders: Holders,
+    recorded: HolderSet,
     /// Messages by sender and receiver; the coordinator is the last.
     wires: BTreeMap<(usize, usize), VecDeque<Message>>,
     waiting: BTreeMap<u8, Waiting>,
@@ -116,6 +122,7 @@ struct World {
     makes: u8,
     drops: u8,
     moves: u8,
+    reigns: u8,
     wrong: Option<&'static str>,
 }
 
@@ -138,6 +145,7 @@ enum Move {
     Range { home: usize, copy: usize },
     Surplus(usize),
     Follow,
+    Reign,
 }
 
 fn node(index: usize) -> NodeId {
@@ -185,8 +193,13 @@ impl World {
                 HomeOutput::Apply { entry, .. } if off != Some(Off::ApplyLast) => self.apply(at, entry),
                 HomeOutput::Drop { term, node } => self.send(at, NODES, Message::Drop { term, node }),
                 HomeOutput::Admit { term, node, .. } => self.send(at, NODES, Message::Admit { term, node }),
+                HomeOutput::Released { .. } if off == Some(Off::Say) && self.is_overtaken(at) => {}
                 HomeOutput::Released { term } => self.send(at, NODES, Message::Released { term }),
-                HomeOutput::Apply { .. } | HomeOutput::Open | HomeOutput::Close | HomeOutput::Deposed => {}
+                // Those who wait ask again, here or at the next home.
+                HomeOutput::Deposed => {
+                    self.waiting.values_mut().filter(|waiting| waiting.at == at).for_each(|waiting| waiting.at = NODES)
+                }
+                HomeOutput::Apply { .. } | HomeOutput::Open | HomeOutput::Close => {}
             }
         }
     }
@@ -204,9 +217,62 @@ impl World {
                 }
                 HolderOutput::Freeze { to, term } => self.send(NODES, index(to), Message::Freeze { term }),
                 HolderOutput::Elect { to, set, has, .. } => self.send(NODES, index(to), Message::Elect { set, has }),
-                HolderOutput::Record(_) | HolderOutput::Lost => {}
+                HolderOutput::Record(set) => self.recorded = set,
+                HolderOutput::Lost => {}
             }
         }
+    }
+
+    /// Another coordinator follows. All nodes that live connect with it, get leases, and ask again.
+    fn begin_reign(&mut self, off: Option<Off>) {
+        self.wires.retain(|(from, to), _| *from.max(to) != NODES);
+        self.holders = Holders::new(self.recorded.clone());
+        for at in 0..NODES {
+            self.hosts[at].is_lost = self.hosts[at].is_dead;
+            self.free(at);
+            match self.hosts[at].is_lost {
+                true => self.holders.on_lost(node(at)),
+                false => self.holders.on_connected(node(at)),
+            }
+            self.hosts[at].home.iter_mut().for_each(HomeLog::ask_again);
+            self.drive_home(at, off);
+        }
+        self.drive_coordinator(off);
+    }
+
+    /// The coordinator takes a node for lost; `None` where too many were that live.
+    fn lose(&mut self, at: usize, extent: &Extent) -> Option<()> {
+        if !self.hosts[at].is_dead {
+            if self.cuts >= extent.cuts {
+                return None;
+            }
+            self.cuts = self.cuts.saturating_add(1);
+        }
+        self.hosts[at].is_lost = true;
+        self.wires.retain(|(from, to), _| (*from, *to) != (at, NODES) && (*from, *to) != (NODES, at));
+        self.holders.on_lost(node(at));
+        self.drive_coordinator(extent.off);
+        Some(())
+    }
+
+    /// A node that is back hears that it is none of the holders, and frees the extent.
+    fn free(&mut self, at: usize) {
+        let set = self.holders.set();
+        if set.home != node(at) && !set.copies.contains(&node(at)) {
+            (self.hosts[at].home, self.hosts[at].copy) = (None, CopyLog::default());
+        }
+    }
+
+    fn is_overtaken(&self, at: usize) -> bool {
+        self.hosts[at].home.as_ref().is_some_and(HomeLog::is_overtaken)
+    }
+
+    /// True if the home has stopped for good, though nobody is to follow it.
+    fn has_no_home(&self) -> bool {
+        let set = self.holders.set();
+        let host = &self.hosts[index(set.home)];
+        let lives = !host.is_dead && !host.is_lost && self.holders.state() == HoldersState::Steady;
+        lives && self.wires.is_empty() && host.home.as_ref().is_some_and(HomeLog::is_deposed)
     }
 
     /// An addition at a node, which answers the client where that waits for this node.
@@ -311,7 +377,9 @@ impl World {
                 if off == Some(Off::Freeze) {
                     host.copy.freeze(set.term);
                 }
-                if let Some(log) = host.copy.elect(set.term) {
+                if let Some(home) = &mut host.home {
+                    home.on_set(&set);
+                } else if let Some(log) = host.copy.elect(set.term) {
                     host.home = Some(HomeLog::elected(node(at), &set, WORDS as u64, log, &has));
                 }
             }
@@ -390,7 +458,8 @@ impl Model for Extent {
         (1..=self.copies).for_each(|at| hosts[at].copy = CopyLog::empty(set.term));
         vec![World {
             hosts,
-            holders: Holders::new(set),
+            holders: Holders::new(set.clone()),
+            recorded: set,
             wires: BTreeMap::new(),
             waiting: BTreeMap::new(),
             sent: [0; WORDS],
@@ -400,6 +469,7 @@ impl Model for Extent {
             makes: 0,
             drops: 0,
             moves: 0,
+            reigns: 0,
             wrong: None,
         }]
     }
@@ -416,7 +486,7 @@ impl Model for Extent {
         }
         actions
             .extend(world.wires.keys().filter(|(_, to)| *to <= NODES).map(|(from, to)| Move::Deliver { from: *from, to: *to }));
-        actions.extend([Move::Late, Move::Follow]);
+        actions.extend([Move::Late, Move::Follow, Move::Reign]);
     }
 
     fn next_state(&self, last: &World, step: Move) -> Option<World> {
@@ -444,18 +514,7 @@ impl Model for Extent {
                 world.hosts[at] = Host { is_dead: true, is_lost: world.hosts[at].is_lost, ..Host::default() };
                 world.wires.retain(|(_, to), _| *to != at);
             }
-            Move::Lose(at) if !world.hosts[at].is_lost => {
-                if !world.hosts[at].is_dead {
-                    if world.cuts >= self.cuts {
-                        return None;
-                    }
-                    world.cuts = world.cuts.saturating_add(1);
-                }
-                world.hosts[at].is_lost = true;
-                world.wires.retain(|(from, to), _| (*from, *to) != (at, NODES) && (*from, *to) != (NODES, at));
-                world.holders.on_lost(node(at));
-                world.drive_coordinator(self.off);
-            }
+            Move::Lose(at) if !world.hosts[at].is_lost => world.lose(at, self)?,
             Move::Silent { home, copy } if world.hosts[copy].is_dead || world.hosts[copy].is_lost || self.cuts > 0 => {
                 world.silence(home, copy, self.off)?;
             }
@@ -480,11 +539,18 @@ impl Model for Extent {
                 world.holders.on_move(Some(node(NODES.saturating_sub(1))));
                 world.drive_coordinator(self.off);
             }
+            Move::Reign if world.reigns < self.reigns => {
+                world.reigns = world.reigns.saturating_add(1);
+                world.begin_reign(self.off);
+            }
             Move::Range { home, copy } => {
                 world.hosts[home].home.as_mut()?.send_range(node(copy));
                 world.drive_home(home, self.off);
             }
             _ => return None,
+        }
+        if world.has_no_home() {
+            world.wrong = Some(STUCK);
         }
         (world != *last).then_some(world)
     }
@@ -506,11 +572,14 @@ impl Model for Extent {
 
 impl Explored for Extent {}
 
-const TWO: Extent = Extent { copies: 1, adds: 2, deaths: 1, cuts: 1, makes: 0, drops: 0, moves: 0, off: None };
-const THREE: Extent = Extent { copies: 2, adds: 2, deaths: 2, cuts: 0, makes: 0, drops: 0, moves: 0, off: None };
-const MAKING: Extent = Extent { copies: 0, adds: 2, deaths: 1, cuts: 0, makes: 1, drops: 0, moves: 0, off: None };
-const FEWER: Extent = Extent { copies: 2, adds: 2, deaths: 1, cuts: 0, makes: 0, drops: 1, moves: 0, off: None };
-const MOVING: Extent = Extent { copies: 2, adds: 2, deaths: 1, cuts: 0, makes: 0, drops: 0, moves: 1, off: None };
+const TWO: Extent = Extent { copies: 1, adds: 2, deaths: 1, cuts: 1, makes: 0, drops: 0, moves: 0, reigns: 0, off: None };
+const THREE: Extent = Extent { copies: 2, adds: 2, deaths: 2, cuts: 0, makes: 0, drops: 0, moves: 0, reigns: 0, off: None };
+const MAKING: Extent = Extent { copies: 0, adds: 2, deaths: 1, cuts: 0, makes: 1, drops: 0, moves: 0, reigns: 0, off: None };
+const FEWER: Extent = Extent { copies: 2, adds: 2, deaths: 1, cuts: 0, makes: 0, drops: 1, moves: 0, reigns: 0, off: None };
+const MOVING: Extent = Extent { copies: 2, adds: 2, deaths: 1, cuts: 0, makes: 0, drops: 0, moves: 1, reigns: 0, off: None };
+
+const REIGNS: Extent = Extent { adds: 1, reigns: 1, ..TWO };
+const THREE_REIGN: Extent = Extent { adds: 1, deaths: 1, cuts: 1, reigns: 1, ..THREE };
 
 #[test]
 fn the_tables() {
@@ -549,6 +618,16 @@ fn a_home_that_is_moved_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_coordinator_that_dies_in_an_election_leaves_a_home() {
+    holds(REIGNS, "a coordinator that dies", 5000);
+}
+
+#[test]
+fn a_coordinator_that_dies_leaves_a_home_of_three() {
+    holds(THREE_REIGN, "a coordinator that dies, three copies", 5000);
+}
+
+#[test]
 fn each_rule_is_needed() {
     for off in [Off::ApplyLast, Off::Again, Off::Lease, Off::Silent] {
         is_needed(Extent { off: Some(off), ..TWO }, off, WRONG);
@@ -557,5 +636,6 @@ fn each_rule_is_needed() {
         is_needed(Extent { off: Some(off), ..THREE }, off, WRONG);
     }
     is_needed(Extent { off: Some(Off::Ranges), ..MAKING }, Off::Ranges, WRONG);
+    is_needed(Extent { off: Some(Off::Say), ..REIGNS }, Off::Say, STUCK);
     is_needed(Extent { off: Some(Off::Stop), copies: 1, ..MOVING }, Off::Stop, WRONG);
 }

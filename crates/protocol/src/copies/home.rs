@@ -81,12 +81,12 @@ pub enum HomeOutput<E> {
     Open,
     /// The home answers nothing that comes from here on. It may be opened again.
     Close,
-    /// The coordinator is told that the home has stopped, and that all copies have its writes.
+    /// The coordinator is told that the home has stopped, and that all copies have the writes that it answered.
     Released {
         /// The home's term.
         term: Term,
     },
-    /// The home answers nothing any more. Writes that wait are sent to the next home by those who asked for them.
+    /// The home answers nothing, unless a set of a higher term names it again. Those who asked for writes that wait send them again.
     Deposed,
 }
 
@@ -174,7 +174,12 @@ impl<E: Clone> HomeLog<E> {
 
     /// True if another is home, or will be.
     pub fn is_deposed(&self) -> bool {
-        self.state == HomeLogState::Deposed
+        matches!(self.state, HomeLogState::Overtaken | HomeLogState::Deposed)
+    }
+
+    /// True if a copy has heard of a higher term, whose home is not known.
+    pub fn is_overtaken(&self) -> bool {
+        self.state == HomeLogState::Overtaken
     }
 
     /// Asks a copy how far it is, which also says that it lives.
@@ -225,7 +230,7 @@ impl<E: Clone> HomeLog<E> {
     /// A copy has all writes up to a position.
     pub fn on_has(&mut self, node: NodeId, term: Term, position: Position) {
         if term > self.term {
-            return self.depose();
+            return self.overtake();
         }
         let last = self.last;
         let Some(peer) = self.peers.get_mut(&node).filter(|_| term == self.term) else { return };
@@ -251,7 +256,7 @@ impl<E: Clone> HomeLog<E> {
     pub fn on_stale(&mut self, term: Term) {
         let has_stopped = self.state == HomeLogState::Releasing && self.tail.is_empty();
         if term > self.term && !has_stopped {
-            self.depose();
+            self.overtake();
         }
     }
 
@@ -314,7 +319,10 @@ impl<E: Clone> HomeLog<E> {
             return self.depose();
         }
         self.term = set.term;
-        self.change(HomeLogEvent::Reopen);
+        let was_overtaken = self.is_overtaken();
+        if self.change(HomeLogEvent::Reopen) && was_overtaken {
+            self.apply_all();
+        }
         let known: Vec<(NodeId, PeerState)> = self.peers().filter(|(_, state)| state.is_known()).collect();
         for (node, state) in known {
             self.on_place(node, state, set.copies.contains(&node));
@@ -341,10 +349,13 @@ impl<E: Clone> HomeLog<E> {
 
     /// The connection to the coordinator is new: what it was asked before may not have come.
     pub fn ask_again(&mut self) {
+        let term = self.term;
+        if self.is_overtaken() {
+            self.outputs.push_back(HomeOutput::Released { term });
+        }
         if self.is_deposed() {
             return;
         }
-        let term = self.term;
         let asks = self.peers.iter().filter_map(|(node, peer)| match peer.state {
             PeerState::Asked => Some(HomeOutput::Admit { term, node: *node, order: peer.order }),
             PeerState::Silent => Some(HomeOutput::Drop { term, node: *node }),
@@ -448,10 +459,23 @@ impl<E: Clone> HomeLog<E> {
         self.outputs.extend(writes);
     }
 
+    /// Applies writes that some copy lacks. Those who asked for them send them again, and they count once. Nothing is shown before all have them.
+    fn apply_all(&mut self) {
+        let waiting: Vec<(Position, E)> = self.tail.iter().filter(|(position, _)| *position > self.applied).cloned().collect();
+        waiting.into_iter().for_each(|(position, entry)| self.apply(position, entry));
+    }
+
     fn change(&mut self, event: HomeLogEvent) -> bool {
         let next = table::next(HOMES, self.state, event);
         self.state = next.unwrap_or(self.state);
         next.is_some()
+    }
+
+    /// A coordinator has begun an election. It may have died before it recorded that: then nobody would follow this home, if it said nothing.
+    fn overtake(&mut self) {
+        if self.change(HomeLogEvent::Overtake) {
+            self.outputs.extend([HomeOutput::Deposed, HomeOutput::Released { term: self.term }]);
+        }
     }
 
     fn depose(&mut self) {

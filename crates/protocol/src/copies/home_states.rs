@@ -11,6 +11,8 @@ pub enum HomeLogState {
     Open,
     /// The home answers no more, because another is to be home. Writes that it has taken go on.
     Releasing,
+    /// A copy has heard of a higher term, and nobody has said who is its home.
+    Overtaken,
     /// Another is home.
     Deposed,
 }
@@ -24,7 +26,9 @@ pub enum HomeLogEvent {
     Release,
     /// The node stays home, in a higher term.
     Reopen,
-    /// A higher term has another home, or none yet.
+    /// A copy has heard of a higher term.
+    Overtake,
+    /// A higher term has another home.
     Depose,
 }
 
@@ -32,10 +36,15 @@ pub enum HomeLogEvent {
 pub const HOMES: &[Row<HomeLogState, HomeLogEvent>] = &[
     Row { event: HomeLogEvent::Filled, from: &[HomeLogState::Filling], to: HomeLogState::Open },
     Row { event: HomeLogEvent::Release, from: &[HomeLogState::Filling, HomeLogState::Open], to: HomeLogState::Releasing },
-    Row { event: HomeLogEvent::Reopen, from: &[HomeLogState::Releasing], to: HomeLogState::Filling },
+    Row { event: HomeLogEvent::Reopen, from: &[HomeLogState::Releasing, HomeLogState::Overtaken], to: HomeLogState::Filling },
+    Row {
+        event: HomeLogEvent::Overtake,
+        from: &[HomeLogState::Filling, HomeLogState::Open, HomeLogState::Releasing],
+        to: HomeLogState::Overtaken,
+    },
     Row {
         event: HomeLogEvent::Depose,
-        from: &[HomeLogState::Filling, HomeLogState::Open, HomeLogState::Releasing],
+        from: &[HomeLogState::Filling, HomeLogState::Open, HomeLogState::Releasing, HomeLogState::Overtaken],
         to: HomeLogState::Deposed,
     },
 ];

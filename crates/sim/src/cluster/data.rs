@@ -25,6 +25,7 @@ impl Cluster {
     pub(super) fn tell<'a>(&mut self, at: ProcessLife, input: impl Into<Input<'a, PageVectors>>) -> Check {
         let now_ms = self.now_ms;
         let Some(process) = self.process(at) else { return Ok(()) };
+        process.lender.has_lease = process.member.homes_until_ms() > now_ms;
         let outputs = process.served.tell(now_ms, input.into(), &process.lender);
         self.take(at, outputs)
     }
@@ -70,6 +71,10 @@ impl Cluster {
             }
             FromHolder::Admit { .. } => self.count("copies made"),
             FromHolder::Broken => self.count("writes that failed"),
+            FromHolder::Released { .. } if self.process(at).is_some_and(|process| process.served.is_overtaken(extent)) => {
+                self.count("homes overtaken by an election");
+                self.judge_home(at, extent, true);
+            }
             FromHolder::Released { .. } => self.count("homes that stopped for another"),
             FromHolder::Stays { .. } => self.count("homes that stayed because of locks"),
             FromHolder::IsFrozen { .. } => {}

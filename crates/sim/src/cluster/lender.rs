@@ -150,6 +150,11 @@ impl Lender {
         self.bytes.get(&slot).filter(|extent| extent.gid() == gid)
     }
 
+    /// True if this node answers for the extent.
+    fn is_home(&self, extent: &SimExtent) -> bool {
+        !extent.is_copied() || (extent.is_open() && self.has_lease)
+    }
+
     /// All extents with copies.
     pub fn all_copied(&self) -> impl Iterator<Item = &SimExtent> {
         self.bytes.values().filter(|extent| extent.is_copied())
@@ -184,7 +189,7 @@ impl HomeMemory for Lender {
     fn open(&self, slot: Slot, grant: Grant, _need: Rights) -> Result<SimExtent> {
         let gid = self.opens(slot, grant);
         let extent = self.bytes.get(&slot).filter(|_| gid.is_some() && !self.closed.contains(&slot)).cloned();
-        let extent = extent.filter(|extent| !extent.is_copied() || (extent.is_open() && self.has_lease));
+        let extent = extent.filter(|extent| self.is_home(extent));
         extent.ok_or(Error::GrantRefused { gid: gid.unwrap_or(Gid(0)), node: NodeId(0) })
     }
 
@@ -194,5 +199,9 @@ impl HomeMemory for Lender {
 
     fn has(&self, gid: Gid, slot: Slot) -> bool {
         self.extents.get(&slot).is_some_and(|extent| extent.gid == gid)
+    }
+
+    fn answers(&self, gid: Gid, slot: Slot) -> bool {
+        self.bytes(gid, slot).is_none_or(|extent| self.is_home(extent))
     }
 }

@@ -121,6 +121,7 @@ impl Cluster {
     fn ask_home(&mut self, home: ProcessLife, waiter: Waiter, id: ClientId, request: SyncRequest) -> Vec<Output<PageVectors>> {
         let now_ms = self.now_ms;
         let Some(process) = self.process(home) else { return Vec::new() };
+        process.lender.has_lease = process.member.homes_until_ms() > now_ms;
         let input = Input::Request { waiter, from: (id, User { uid: UID, gid: UID }), request };
         process.served.tell(now_ms, input, &process.lender)
     }
