@@ -174,8 +174,7 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
         if let Some(output) = self.poll_copies() {
             return Some(Output::Copies(output));
         }
-        let told = self.locks.outputs().pop_front();
-        let told = told.or_else(|| self.locks.poll_byte_grant(memory)).or_else(|| self.locks.poll_brought(memory));
+        let told = self.locks.poll(memory).or_else(|| self.locks.poll_brought(memory));
         told.map(|output| Output::Sync(self.locks.in_words_of_user(output)))
     }
 

@@ -58,8 +58,8 @@ pub(crate) struct Locks {
     /// Waits in the order in which they end.
     deadlines: BTreeSet<(Duration, Claimant)>,
     outputs: VecDeque<SyncOutput>,
-    /// Answers with locks at bytes, to those who waited. Another node may be home of the bytes by now.
-    byte_grants: VecDeque<ByteGrant>,
+    /// Answers among the outputs with locks at bytes, to those who waited. Another node may be home of the bytes by now.
+    byte_grants: BTreeMap<Waiter, ByteGrant>,
 }
 
 /// A lock at a byte for one that waited.
@@ -67,8 +67,6 @@ pub(crate) struct Locks {
 struct ByteGrant {
     who: Claimant,
     extent: (Gid, Slot),
-    seq: u64,
-    answer: Result<SyncAnswer>,
 }
 
 /// A party that has arrived.
@@ -438,10 +436,10 @@ impl Locks {
                 let what = "bytes that come with locks on one connection at once".to_owned();
                 answer = Err(Error::LimitReached { what, limit: LINK_GRANT_LEN_MAX });
             }
-            match extent_of_name(&wanted.name) {
-                Some(extent) => self.byte_grants.push_back(ByteGrant { who, extent, seq, answer }),
-                None => self.outputs.push_back(SyncOutput::Answer(Waiter { link: who.link, seq }, answer)),
-            }
+            let waiter = Waiter { link: who.link, seq };
+            let at_byte = extent_of_name(&wanted.name).map(|extent| (waiter, ByteGrant { who, extent }));
+            self.byte_grants.extend(at_byte);
+            self.outputs.push_back(SyncOutput::Answer(waiter, answer));
         }
         granted.into_iter().filter(|(_, sum)| *sum > LINK_GRANT_LEN_MAX).for_each(|(link, _)| self.recount(link));
         while let Some(reply) = self.groups.poll() {

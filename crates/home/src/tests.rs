@@ -1,5 +1,6 @@
 //! The object as its driver sees it.
 
+mod former;
 mod ports;
 mod stores;
 

@@ -178,8 +178,11 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     }
 
     pub fn freeze(&mut self, term: Term, extent: CopiedExtent, outputs: &mut VecDeque<CopyOutput<A>>) {
-        if self.home.is_some() || self.broken != Broken::No {
+        if self.broken != Broken::No {
             return;
+        }
+        if let Some(home) = &mut self.home {
+            return home.freeze(term);
         }
         if let Some(LogOutput::IsFrozen { term, position }) = self.copy.freeze(term) {
             outputs.push_back(say(extent, FromHolder::IsFrozen { term, position }));

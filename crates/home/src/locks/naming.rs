@@ -93,17 +93,19 @@ impl Locks {
         self.locks.leaves_doubt(gid, slot) || self.data.is_at(gid, slot)
     }
 
-    /// The next lock at a byte for one that waited. A node whose lease as home is over gives none: the next home may have given it to another.
-    pub fn poll_byte_grant(&mut self, memory: &impl Memory) -> Option<SyncOutput> {
-        let ByteGrant { who, extent: (gid, slot), seq, mut answer } = self.byte_grants.pop_front()?;
-        if !memory.answers(gid, slot) {
-            self.data.on_withdraw(who);
-            self.locks.on_withdraw(who);
-            self.recount(who.link);
-            self.settle();
-            answer = Err(Error::GrantRefused { gid, node: self.not_home.unwrap_or_default() });
+    /// The next output. A node whose lease as home of bytes is over gives nobody a lock there who waited: the next home may have given it to another.
+    pub fn poll(&mut self, memory: &impl Memory) -> Option<SyncOutput> {
+        let output = self.outputs.pop_front()?;
+        let SyncOutput::Answer(waiter, _) = output else { return Some(output) };
+        let Some(ByteGrant { who, extent: (gid, slot) }) = self.byte_grants.remove(&waiter) else { return Some(output) };
+        if memory.answers(gid, slot) {
+            return Some(output);
         }
-        Some(SyncOutput::Answer(Waiter { link: who.link, seq }, answer))
+        self.data.on_withdraw(who);
+        self.locks.on_withdraw(who);
+        self.recount(who.link);
+        self.settle();
+        Some(SyncOutput::Answer(waiter, Err(Error::GrantRefused { gid, node: self.not_home.unwrap_or_default() })))
     }
 
     /// Extents are no more: who waits for a lock or a group at their bytes is told. Who comes later is refused.

@@ -278,12 +278,7 @@ impl Coordinator {
                 copied.holders.on_connected(node);
             }
             self.drive_holders(now_ms, extent);
-            // Holders that were lost when this one was away, too.
-            let copied = self.copied.extents.get(&extent);
-            let over: Vec<NodeId> = copied.map_or_else(Vec::new, |copied| {
-                Coordinator::others_of(copied, node).filter(|other| self.roster.is_over(*other)).collect()
-            });
-            over.into_iter().for_each(|other| self.lose_holder_of(now_ms, extent, (other, Loss::MayReturn)));
+            self.lose_others(now_ms, extent, node);
             self.say_make(extent);
         }
         for extent in self.copied.unsettled.clone() {
@@ -292,6 +287,14 @@ impl Coordinator {
             }
         }
         self.tick_holders(now_ms);
+    }
+
+    /// Holders that were lost when this one was away, too, are none any more.
+    fn lose_others(&mut self, now_ms: u64, extent: CopiedExtent, node: NodeId) {
+        let Some(copied) = self.copied.extents.get(&extent) else { return };
+        let is_over = |other: &NodeId| self.roster.is_over(*other);
+        let over: Vec<NodeId> = Coordinator::others_of(copied, node).filter(is_over).collect();
+        over.into_iter().for_each(|other| self.lose_holder_of(now_ms, extent, (other, Loss::MayReturn)));
     }
 
     /// A member says something about an extent.
@@ -308,9 +311,13 @@ impl Coordinator {
         match message {
             FromHolder::Released { term, leaves_doubt } => {
                 copied.holders.on_released(from, term, leaves_doubt);
+                let may_return = copied.holders.may_return();
                 if copied.holders.state() == HoldersState::Electing && copied.remade.is_some() {
                     // The home that filled it fills it no more.
                     self.rest(now_ms, extent);
+                }
+                if may_return {
+                    self.lose_others(now_ms, extent, from);
                 }
             }
             FromHolder::IsFrozen { term, position } => copied.holders.on_frozen(from, term, position),

@@ -188,8 +188,11 @@ impl Holders {
     }
 
     /// The home has stopped. That may be at the wish of a coordinator before this one. `leaves_doubt` where the next home cannot know all about
-    /// the locks at its bytes.
+    /// the locks at its bytes. A home that was lost, and is back with all bytes, may go on if no copy can follow.
     pub fn on_released(&mut self, home: NodeId, term: Term, leaves_doubt: bool) {
+        if self.state == HoldersState::Electing && self.set.home == home && term < self.set.term && !self.has_stopped {
+            (self.has_stopped, self.leaves_doubt) = (true, true);
+        }
         if !self.is_home(home, term) {
             return;
         }
@@ -231,7 +234,8 @@ impl Holders {
     pub fn on_connected(&mut self, node: NodeId) {
         let (set, term) = (self.set.clone(), self.set.term);
         let output = match self.state {
-            HoldersState::Electing if set.copies.contains(&node) => HolderOutput::Freeze { to: node, term },
+            // The home that was lost stops, too.
+            HoldersState::Electing if set.copies.contains(&node) || set.home == node => HolderOutput::Freeze { to: node, term },
             HoldersState::Releasing if set.home == node => HolderOutput::Release(set),
             // A node that is home already takes only the set from it.
             HoldersState::Steady if set.home == node => {

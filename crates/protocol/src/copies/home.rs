@@ -1,94 +1,10 @@
 //! The home of an extent with copies. It orders writes, and applies each when all copies that count have it.
 
-use super::home_states::{HOMES, HomeLogEvent, HomeLogState, PEERS, PeerEvent, PeerState};
+use super::home_states::{HOMES, HomeLogEvent, HomeLogState, HomeOutput, PEERS, PeerEvent, PeerState};
 use super::{HolderSet, Position, Term};
 use crate::id::NodeId;
 use crate::table;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// Result of an input, in order.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum HomeOutput<E> {
-    /// A copy gets a write.
-    Write {
-        /// Receiver.
-        to: NodeId,
-        /// The home's term.
-        term: Term,
-        /// The write's place.
-        position: Position,
-        /// All copies have the writes up to this one.
-        stable: Position,
-        /// The write.
-        entry: E,
-    },
-    /// A copy is asked how far it is.
-    Ask {
-        /// Receiver.
-        to: NodeId,
-        /// The home's term.
-        term: Term,
-    },
-    /// A copy begins anew.
-    Make {
-        /// Receiver.
-        to: NodeId,
-        /// The home's term.
-        term: Term,
-        /// Its bytes come as of this write.
-        at: Position,
-    },
-    /// A copy gets a range's bytes, as they are at this moment.
-    Range {
-        /// Receiver.
-        to: NodeId,
-        /// The home's term.
-        term: Term,
-        /// Number of the range.
-        range: u64,
-    },
-    /// A copy has got all ranges.
-    Made {
-        /// Receiver.
-        to: NodeId,
-        /// The home's term.
-        term: Term,
-    },
-    /// The write is applied to the home's bytes, and is answered. Nobody has seen it before.
-    Apply {
-        /// The write's place.
-        position: Position,
-        /// The write.
-        entry: E,
-    },
-    /// The coordinator is asked to drop a silent copy.
-    Drop {
-        /// The home's term.
-        term: Term,
-        /// The copy.
-        node: NodeId,
-    },
-    /// The coordinator is asked to admit a copy that has all.
-    Admit {
-        /// The home's term.
-        term: Term,
-        /// The copy.
-        node: NodeId,
-        /// The coordinator's order by which the node has the extent. What it had by another one is no copy.
-        order: u64,
-    },
-    /// The home answers from here on.
-    Open,
-    /// The home answers nothing that comes from here on. It may be opened again.
-    Close,
-    /// The coordinator is told that the home has stopped, and that all copies have the writes that it answered.
-    Released {
-        /// The home's term.
-        term: Term,
-    },
-    /// The home answers nothing, unless a set of a higher term names it again. Those who asked for writes that wait send them again.
-    Deposed,
-}
 
 /// A copy, as its home sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -258,6 +174,12 @@ impl<E: Clone> HomeLog<E> {
         if term > self.term && !has_stopped {
             self.overtake();
         }
+    }
+
+    /// The coordinator elects a home for a higher term. It took this node for lost.
+    pub fn freeze(&mut self, term: Term) {
+        self.on_stale(term);
+        self.advance();
     }
 
     /// A connection to a copy is made anew. A copy gets again what it may lack; one that is made gets all ranges again.

@@ -1,6 +1,92 @@
-//! States of a home, and of a copy as its home sees it.
+//! States and outputs of a home, and states of a copy as its home sees it.
 
+use super::{Position, Term};
+use crate::id::NodeId;
 use crate::table::Row;
+
+/// Result of an input, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HomeOutput<E> {
+    /// A copy gets a write.
+    Write {
+        /// Receiver.
+        to: NodeId,
+        /// The home's term.
+        term: Term,
+        /// The write's place.
+        position: Position,
+        /// All copies have the writes up to this one.
+        stable: Position,
+        /// The write.
+        entry: E,
+    },
+    /// A copy is asked how far it is.
+    Ask {
+        /// Receiver.
+        to: NodeId,
+        /// The home's term.
+        term: Term,
+    },
+    /// A copy begins anew.
+    Make {
+        /// Receiver.
+        to: NodeId,
+        /// The home's term.
+        term: Term,
+        /// Its bytes come as of this write.
+        at: Position,
+    },
+    /// A copy gets a range's bytes, as they are at this moment.
+    Range {
+        /// Receiver.
+        to: NodeId,
+        /// The home's term.
+        term: Term,
+        /// Number of the range.
+        range: u64,
+    },
+    /// A copy has got all ranges.
+    Made {
+        /// Receiver.
+        to: NodeId,
+        /// The home's term.
+        term: Term,
+    },
+    /// The write is applied to the home's bytes, and is answered. Nobody has seen it before.
+    Apply {
+        /// The write's place.
+        position: Position,
+        /// The write.
+        entry: E,
+    },
+    /// The coordinator is asked to drop a silent copy.
+    Drop {
+        /// The home's term.
+        term: Term,
+        /// The copy.
+        node: NodeId,
+    },
+    /// The coordinator is asked to admit a copy that has all.
+    Admit {
+        /// The home's term.
+        term: Term,
+        /// The copy.
+        node: NodeId,
+        /// The coordinator's order by which the node has the extent. What it had by another one is no copy.
+        order: u64,
+    },
+    /// The home answers from here on.
+    Open,
+    /// The home answers nothing that comes from here on. It may be opened again.
+    Close,
+    /// The coordinator is told that the home has stopped, and that all copies have the writes that it answered.
+    Released {
+        /// The home's term.
+        term: Term,
+    },
+    /// The home answers nothing, unless a set of a higher term names it again. Those who asked for writes that wait send them again.
+    Deposed,
+}
 
 /// State of a home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -18,6 +18,7 @@
 //! | Copies are frozen before one of them is elected, and the one with the most writes is | [`Holders::on_frozen`] |
 //! | The elected home shows nothing until all other copies have what it has | [`HomeLog::elected`] |
 //! | A home that lives stops before another is elected in its place | [`HomeLog::release`], [`Holders::on_move`] |
+//! | A home that an election overtakes says so: the coordinator that began the election may be dead | [`HomeLog::is_overtaken`] |
 //! | A copy that is made anew counts before the coordinator admits it, and is admitted when it has all | [`HomeLog::make`] |
 //! | A node that began anew is not the copy that a home made before | the caller, by the node's epoch |
 //! | A home answers nothing when its lease is over; the coordinator elects another only then | the caller |
@@ -40,8 +41,8 @@ pub use copy::{CopyLog, CopyOutput};
 pub use digests::{Comparison, DifferentPage, DigestCall};
 pub use done::{DoneBefore, DoneCalls, Once, UpdateCall};
 pub use holders::{HolderOutput, HolderSet, Holders, HoldersState};
-pub use home::{HomeLog, HomeOutput};
-pub use home_states::PeerState;
+pub use home::HomeLog;
+pub use home_states::{HomeOutput, PeerState};
 pub use pending_stores::{PartOfStores, PartRefusal, PendingStores};
 #[cfg(test)]
 use writers::Writers;

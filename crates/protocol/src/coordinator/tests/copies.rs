@@ -235,6 +235,32 @@ fn the_last_holder_brings_its_bytes_back() {
 }
 
 #[test]
+fn a_home_that_is_back_goes_on_when_the_copy_that_was_to_follow_is_lost() {
+    let mut pool = Pool::new(3);
+    // The coordinator's own node is never away.
+    pool.create(0, "filler", 4096, Placement::Local).unwrap();
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    assert_eq!(pool.call(0, OWNER, remove("filler")), Ok(Answer::Ok));
+    let copy = holders(&pool).2[0] as usize;
+    pool.cut(1);
+    pool.pass(LEASE_MS + 200, &[1]);
+    let is_frozen = |pool: &Pool, number: usize| {
+        pool.nodes[number].held.iter().any(|(_, message)| matches!(message, ToHolder::Freeze { term: Term(2) }))
+    };
+    assert!(is_frozen(&pool, copy), "it does not answer");
+    pool.cut(copy);
+    pool.pass(LEASE_MS + 200, &[1, copy]);
+    assert_eq!(holders(&pool), (1, 1, vec![copy as u32]), "the last holder is never lost");
+    pool.connect(1);
+    pool.pass(200, &[copy]);
+    assert!(is_frozen(&pool, 1), "it stops, too");
+    pool.say(1, FromHolder::Released { term: Term(1), leaves_doubt: true });
+    assert_eq!(holders(&pool), (3, 1, vec![]), "it has all bytes");
+    let goes_on = |message: &ToHolder| matches!(message, ToHolder::Set(set) if (set.term, set.home) == (Term(3), NodeId(1)));
+    assert!(pool.nodes[1].held.iter().any(|(_, message)| goes_on(message)));
+}
+
+#[test]
 fn holders_that_are_all_away_stay_holders_until_one_is_back() {
     let mut pool = Pool::new(3);
     // The coordinator's own node is never away.
