@@ -264,6 +264,12 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         Ok(())
     }
 
+    /// True if all copies of an extent know of parts of stores, and of their end.
+    fn know_stores(&self, extent: CopiedExtent) -> bool {
+        let peers = self.parts.get(&extent).map(CopiedPart::peers).unwrap_or_default();
+        peers.into_iter().all(|node| self.wires.speaks(node, SyncRequest::STORES_SINCE))
+    }
+
     fn on_dialed(&mut self, now: Duration, node: NodeId, place: Option<u64>, spoken: u32) {
         match self.wires.dialed(node, place.map(|place| (place, spoken)), now) {
             Dialed::Up => self.with_homes_of(now, node, |part| part.on_reconnected(node, now)),
@@ -339,7 +345,13 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         self.looked = now;
         self.outputs.extend(self.wires.tick(now).map(|(node, address)| WireOutput::Dial { node, address }.into()));
         for extent in self.awaiting.clone() {
-            self.with_part(now, extent, |part, _| part.look_at_copies(now, SILENT));
+            let know_stores = self.know_stores(extent);
+            self.with_part(now, extent, |part, _| {
+                if know_stores {
+                    part.look_at_stores(now);
+                }
+                part.look_at_copies(now, SILENT);
+            });
         }
     }
 

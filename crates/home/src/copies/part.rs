@@ -20,6 +20,7 @@ use hanare_protocol::id::{Gid, NodeId, Slot};
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::copies::{CopiedExtent, ExtentCall, ExtentWrite, FromCopy, FromHolder, ToCopy};
+use hanare_protocol::wire::sync::SyncRequest;
 use hanare_protocol::{Error, Result};
 use ranges::Heard;
 use std::collections::{BTreeMap, VecDeque};
@@ -267,7 +268,6 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         if let Some((node, order)) = self.to_make.take() {
             self.make(node, order, now);
         }
-        self.look_at_stores(now);
         let Some(home) = &mut self.home else { return };
         home.ask_again();
         if home.is_deposed() {
@@ -420,7 +420,9 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 HomeOutput::Ask { to, term } => (to, ToCopy::Ask { term }),
                 HomeOutput::Make { to, term, at } => (to, ToCopy::Make { term, at }),
                 HomeOutput::Made { to, term } => {
-                    for entry in self.pending.parts() {
+                    // A node of the last release does not know them. A flush that waits is sent in pieces then.
+                    let knows_them = wires.speaks(to, SyncRequest::STORES_SINCE);
+                    for entry in self.pending.parts().filter(|_| knows_them) {
                         wires.send(to, || to_copy(extent, ToCopy::Pending { term, entry: entry.clone() }), outputs);
                     }
                     let (done, heap, ports) = (self.done.clone(), self.heap.clone(), self.extent.ports());
@@ -472,16 +474,6 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
             };
             wires.send(to, || to_copy(extent, message), outputs);
         }
-    }
-
-    fn depose(&mut self, outputs: &mut VecDeque<CopyOutput<A>>) {
-        self.extent.set_open(false);
-        let me = self.home.as_ref().map_or(NodeId(0), HomeLog::node);
-        // The next home may have their writes, or not.
-        let outcome = |waiting: WaitingCommand<A>| CopyOutput::Applied { asker: waiting.asker, outcome: Err(moved(me)) };
-        self.to_make = None;
-        self.pending = PendingStores::default();
-        outputs.extend(std::mem::take(&mut self.askers).into_values().map(outcome));
     }
 }
 

@@ -64,6 +64,11 @@ impl CopyWires {
         wire.spoken
     }
 
+    /// True if a node is known to speak that version.
+    pub fn speaks(&self, node: NodeId, since: u32) -> bool {
+        self.to.get(&node).and_then(|wire| wire.spoken).is_some_and(|spoken| spoken >= since)
+    }
+
     /// A try to reach a node ended: with the connection's place, and the version that it speaks.
     pub fn dialed(&mut self, node: NodeId, made: Option<(u64, u32)>, now: Duration) -> Dialed {
         let Some(wire) = self.to.get_mut(&node) else { return Dialed::Spare };

@@ -195,7 +195,7 @@ impl World {
                 HomeOutput::Admit { term, node, .. } => self.send(at, NODES, Message::Admit { term, node }),
                 HomeOutput::Released { .. } if off == Some(Off::Say) && self.is_overtaken(at) => {}
                 HomeOutput::Released { term } => self.send(at, NODES, Message::Released { term }),
-                // Those who wait ask again, here or at the next home.
+                // Clients that wait ask again, here or at the next home.
                 HomeOutput::Deposed => {
                     self.waiting.values_mut().filter(|waiting| waiting.at == at).for_each(|waiting| waiting.at = NODES)
                 }

@@ -1,12 +1,13 @@
 //! Writes that are applied.
 
-use super::{CopiedPart, WaitingCommand};
+use super::{CopiedPart, WaitingCommand, moved};
 use crate::copies::CopyOutput;
 use crate::memory::Bytes;
 use crate::queue_calls::{carry_out, is_refusal};
 use hanare_protocol::Result;
-use hanare_protocol::copies::{Comparison, DigestCall, PeerState, Position};
+use hanare_protocol::copies::{Comparison, DigestCall, HomeLog, PeerState, PendingStores, Position};
 use hanare_protocol::heap::{Heap, answer_bytes};
+use hanare_protocol::id::NodeId;
 use hanare_protocol::wire::control::encode;
 use hanare_protocol::wire::copies::{ExtentCall, ExtentWrite};
 use std::collections::VecDeque;
@@ -58,6 +59,17 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
             self.depose(outputs);
             self.home = None;
         }
+    }
+
+    /// The home answers nothing from here on. Commands that wait are refused.
+    pub(super) fn depose(&mut self, outputs: &mut VecDeque<CopyOutput<A>>) {
+        self.extent.set_open(false);
+        let me = self.home.as_ref().map_or(NodeId(0), HomeLog::node);
+        // The next home may have their writes, or not.
+        let outcome = |waiting: WaitingCommand<A>| CopyOutput::Applied { asker: waiting.asker, outcome: Err(moved(me)) };
+        self.to_make = None;
+        self.pending = PendingStores::default();
+        outputs.extend(std::mem::take(&mut self.askers).into_values().map(outcome));
     }
 
     /// Compares the home's digests with those of its copies, and goes on without those that are void. Returns the [`Comparison`], encoded.

@@ -84,7 +84,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     }
 
     /// Drops stores whose programs are silent: one that is gone, or that another home served.
-    pub(super) fn look_at_stores(&mut self, now: Duration) {
+    pub(in crate::copies) fn look_at_stores(&mut self, now: Duration) {
         let Some(home) = &mut self.home else { return };
         let calls: Vec<UpdateCall> = self.pending.calls().collect();
         self.heard_stores.retain(|key, _| calls.iter().any(|call| (call.client, call.sequence) == *key));

@@ -247,3 +247,32 @@ fn parts_that_no_home_sends_end_the_connection() {
     exchange(&mut home, &mut copy);
     assert!(home.said.is_empty(), "its connection is none any more");
 }
+
+#[test]
+fn a_copy_on_a_node_of_the_last_release_is_made_without_parts_that_wait() {
+    let (mut home, _) = pair_with_release();
+    home.hold(ToHolder::Set(set(2, 0, &[])));
+    home.write(3, part(2, 0, false));
+    assert_eq!(home.applied.last(), Some(&(3, Ok(Vec::new()))), "it waits for the last one");
+    let mut copy = TestNode::new(2, Some(&set(1, 0, &[1])));
+    home.hold(ToHolder::Make { node: NodeId(2), order: 4 });
+    copy.tell(CopyInput::Came { node: NodeId(0), place: 2 });
+    home.tell(CopyInput::Dialed { node: NodeId(2), place: Some(2), spoken: OLDEST });
+    let is_part = |bytes: &[u8]| matches!(decode::<CopyFrame>(bytes), Ok(CopyFrame::ToCopy(_, ToCopy::Pending { .. })));
+    while let Some((place, bytes)) = home.sent.pop_front() {
+        assert!(!is_part(&bytes));
+        copy.tell(CopyInput::Frames { place, frames: &[bytes] });
+        while let Some((place, bytes)) = copy.sent.pop_front() {
+            home.tell(CopyInput::Frames { place, frames: &[bytes] });
+        }
+    }
+    assert!(matches!(home.said.last(), Some(FromHolder::Admit { node: NodeId(2), .. })), "{:?}", home.said);
+    // The end of those stores is no write for such a node, either.
+    let late = NOW + Duration::from_millis(PENDING_SILENT_MS);
+    [late, late + late].into_iter().for_each(|now| home.tick(now));
+    assert_eq!(home.sent.iter().filter(|(_, bytes)| !is_ask(bytes)).count(), 0);
+}
+
+fn is_ask(bytes: &[u8]) -> bool {
+    matches!(decode::<CopyFrame>(bytes), Ok(CopyFrame::ToCopy(_, ToCopy::Ask { .. })))
+}
