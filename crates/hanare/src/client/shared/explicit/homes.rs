@@ -265,7 +265,8 @@ impl Homes {
     /// [`LANE_PAGE_COUNT`](crate::client::shared::fault_contexts::LANE_PAGE_COUNT). Returns how many bytes were sent.
     ///
     /// The caller holds the pages, and has them protected from writing. Where the home of bytes with copies is lost, the next one gets the
-    /// same message, as does the home of today after a refused grant. The next home does not repeat what the copies have of it. **Errors**: a part of it may be at the home then.
+    /// same message, as does the home of today after a refused grant. The next home does not repeat what the copies have of it. **Errors**: a
+    /// part of it may be at the home then.
     pub fn send<E: From<Failed> + From<Refused>>(
         &self,
         home: usize,

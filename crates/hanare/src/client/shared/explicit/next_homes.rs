@@ -57,11 +57,14 @@ fn next_homes(region: &Region, homes: &Arc<Homes>, today: &[(NodeId, &str)], fol
     })
 }
 
+/// The node of each home, and its address.
+type NamedHomes = Box<[(NodeId, Box<str>)]>;
+
 /// Homes of bytes that have copies, or may get some.
 struct MovingHomes {
     homes: Arc<Homes>,
     /// The homes that were found last.
-    known: Mutex<Box<[(NodeId, Box<str>)]>>,
+    known: Mutex<NamedHomes>,
     gid: Gid,
     name: Box<str>,
     rights: Rights,
