@@ -166,7 +166,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         let was_overtaken = self.is_overtaken();
         self.home.iter_mut().for_each(|home| home.on_set(set));
         if was_overtaken && !self.is_overtaken() {
-            // Silence of copies and programs begins anew.
+            // Copies and programs count as heard of from here on.
             self.heard.clear();
             self.heard_stores.clear();
         }

@@ -33,7 +33,7 @@ impl CopiedSlots {
         self.slots.get(&extent).copied()
     }
 
-    /// Extents are no more. One that was made anew has another slot.
+    /// Extents are freed. Such an extent may be here in another slot by now.
     pub fn forget(&mut self, slots: &[Slot]) {
         for slot in slots {
             let extent = self.extents.remove(slot);
