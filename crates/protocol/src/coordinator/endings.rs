@@ -44,6 +44,13 @@ struct Ending {
     due_ms: u64,
 }
 
+impl Ending {
+    /// An ending of which no node has been asked.
+    fn due(due_ms: u64, is_tried_again: bool) -> Ending {
+        Ending { orders: BTreeMap::new(), is_tried_again, tries: 0, due_ms }
+    }
+}
+
 impl Endings {
     /// True if nodes end it at this moment: grants change.
     pub fn is_under_way(&self, gid: Gid) -> bool {
@@ -89,9 +96,7 @@ impl Coordinator {
     pub(super) fn note_ending(&mut self, now_ms: u64, gid: Gid) {
         let may_end = self.ledger.regions.get(&gid).is_some_and(|region| region.copies == 1 && !region.holders.is_empty());
         if may_end {
-            let due_ms = now_ms.saturating_add(REST_MS);
-            let ending = Ending { orders: BTreeMap::new(), is_tried_again: false, tries: 0, due_ms };
-            self.copied.endings.0.insert(gid, ending);
+            self.copied.endings.0.insert(gid, Ending::due(now_ms.saturating_add(REST_MS), false));
         }
     }
 
@@ -99,16 +104,13 @@ impl Coordinator {
     pub(super) fn record_ending(&mut self, now_ms: u64, gid: Gid) {
         self.record(Record::EndsCopies { gid });
         self.forget_holders(now_ms, gid);
-        let ending = Ending { orders: BTreeMap::new(), is_tried_again: true, tries: 0, due_ms: now_ms };
-        self.copied.endings.0.insert(gid, ending);
+        self.copied.endings.0.insert(gid, Ending::due(now_ms, true));
     }
 
     /// A coordinator before this one has recorded it, and did not hear of the end.
     pub(super) fn resume_endings(&mut self, now_ms: u64) {
         for gid in self.ledger.ending.iter().copied() {
-            let due_ms = now_ms.saturating_add(REST_MS);
-            let ending = Ending { orders: BTreeMap::new(), is_tried_again: true, tries: 0, due_ms };
-            self.copied.endings.0.insert(gid, ending);
+            self.copied.endings.0.insert(gid, Ending::due(now_ms.saturating_add(REST_MS), true));
         }
     }
 
@@ -137,12 +139,7 @@ impl Coordinator {
                 self.record(Record::EndsCopies { gid });
                 self.forget_holders(now_ms, gid);
             }
-            let mut ending = Ending {
-                orders: BTreeMap::new(),
-                is_tried_again: false,
-                tries: tries.saturating_add(1),
-                due_ms: now_ms.saturating_add(pause_ms),
-            };
+            let mut ending = Ending { tries: tries.saturating_add(1), ..Ending::due(now_ms.saturating_add(pause_ms), false) };
             for (node, extents) in homes_of(&region) {
                 match self.roster.phase(node) {
                     Phase::Member => {
