@@ -108,7 +108,7 @@ fn is_loss(error: &Error) -> bool {
 fn soon<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, is_done) = channel();
     std::thread::spawn(move || done.send(work()));
-    is_done.recv_timeout(SOON).unwrap_or_else(|_| panic!("{what} takes longer than {SOON:?}"))
+    is_done.recv_timeout(hanare_testkit::paced(SOON)).unwrap_or_else(|_| panic!("{what} takes longer than {SOON:?}"))
 }
 
 #[test]

@@ -1,15 +1,20 @@
-//! Shared parts of all crates' tests: programs that they start, and reports of tests that did not run.
+//! Shared parts of all crates' tests: programs that they start, reports of tests that did not run, and bounds of time.
 //!
 //! *Actors.* A test starts its own test program again as a node, a rank or a victim. [`actors!`] lists the functions that may be played so,
 //! and [`words`] are the words that play one. No actor is a test, so `#[ignore]` marks long tests alone.
 //!
 //! *Skips.* A test that lacks what `scripts/prepare.sh` installs calls [`uninstalled`], which fails where `CI` is set. A test that lacks a
 //! right, a kernel or a device calls [`unable`]. Both print past the capture of what passing tests print; `make test` counts them.
+//!
+//! *Bounds.* [`paced`] and [`Patience`] give an idle machine's bound as long as a busy one takes.
 #![forbid(unsafe_code)]
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// The variable that names the file in which `scripts/tests.sh` counts.
 const FILE: &str = "SKIPPED_TESTS";
@@ -77,6 +82,39 @@ fn say(reason: &str) {
         let written =
             OpenOptions::new().create(true).append(true).open(&file).and_then(|mut file| file.write_all(line.as_bytes()));
         written.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    }
+}
+
+/// The length of a bound for an idle machine on this one: as much longer as some milliseconds of work take here and now.
+pub fn paced(bound: Duration) -> Duration {
+    const WORK: Duration = Duration::from_millis(20);
+    let worked = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).expect("a thread's time is never below zero");
+    let (begun, before) = (Instant::now(), worked());
+    while worked() - before < WORK {
+        std::hint::spin_loop();
+    }
+    bound.mul_f64((begun.elapsed().as_secs_f64() / WORK.as_secs_f64()).max(1.0))
+}
+
+/// A bound of a wait, which begins with this. The machine's pace is measured when the bound of an idle one is over, and not before.
+pub struct Patience {
+    begun: Instant,
+    bound: Duration,
+    paced: Duration,
+}
+
+impl Patience {
+    /// Begins a wait of at most `bound` on an idle machine.
+    pub fn new(bound: Duration) -> Patience {
+        Patience { begun: Instant::now(), bound, paced: bound }
+    }
+
+    /// True once the wait has taken as long as the machine's pace allows.
+    pub fn is_over(&mut self) -> bool {
+        if self.begun.elapsed() > self.paced {
+            self.paced = paced(self.bound);
+        }
+        self.begun.elapsed() > self.paced
     }
 }
 

@@ -3,12 +3,13 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use hanare::node::{Node, NodeOptions};
+use hanare_testkit::Patience;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// No rank of a test runs longer than this.
 const RANK_TIME: Duration = Duration::from_secs(60);
@@ -265,11 +266,11 @@ pub fn finish(mut child: Child) -> Output {
         })
     };
     let (out, err) = (read_all(Box::new(stdout)), read_all(Box::new(stderr)));
-    let deadline = Instant::now() + RANK_TIME;
+    let mut patience = Patience::new(RANK_TIME);
     let status = loop {
         match child.try_wait().unwrap() {
             Some(status) => break status,
-            None if Instant::now() > deadline => {
+            None if patience.is_over() => {
                 let _ = child.kill();
                 break child.wait().unwrap();
             }

@@ -1,5 +1,5 @@
 //! A pool for one test: nodes of its own, the command run against them, and bounds on everything.
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(dead_code, unused_imports, reason = "each test uses a part of it")]
 
 pub mod group;
 pub mod remote;
@@ -9,7 +9,6 @@ use hanare_fabric::tcp::{self, Caller, Keys};
 use hanare_protocol::id::User;
 use hanare_protocol::versions::{OLDEST, Versions};
 use hanare_protocol::wire::greeting::{Role, Sealing};
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -23,19 +22,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Everything here that takes longer than this hangs.
-pub const BOUND: Duration = Duration::from_secs(60);
+pub use hanare_testkit::{Patience, paced};
 
-/// How long `bound`, meant for an idle machine, is on this one: as much longer as some milliseconds of work take here and now.
-pub fn paced(bound: Duration) -> Duration {
-    const WORK: Duration = Duration::from_millis(20);
-    let worked = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).expect("a thread's time is never below zero");
-    let (begun, before) = (Instant::now(), worked());
-    while worked() - before < WORK {
-        std::hint::spin_loop();
-    }
-    bound.mul_f64((begun.elapsed().as_secs_f64() / WORK.as_secs_f64()).max(1.0))
-}
+/// Everything here that takes longer than this on an idle machine hangs.
+pub const BOUND: Duration = Duration::from_secs(60);
 
 /// The command under test.
 pub const HANARE: &str = env!("CARGO_BIN_EXE_hanare");
@@ -216,7 +206,7 @@ pub struct Running {
     pub child: Child,
     stdout: File,
     stderr: File,
-    started: Instant,
+    patience: Patience,
 }
 
 impl Running {
@@ -226,7 +216,7 @@ impl Running {
         let child = command.stdin(Stdio::null()).stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
         // A group of its own: a signal to it reaches nobody else.
         let child = child.process_group(0).spawn().expect("the command starts");
-        Running { child, stdout, stderr, started: Instant::now() }
+        Running { child, stdout, stderr, patience: Patience::new(BOUND) }
     }
 
     pub fn pid(&self) -> u32 {
@@ -254,7 +244,7 @@ impl Running {
                 let (stdout, stderr) = (read_bytes(&self.stdout), read(&self.stderr));
                 return Ended { status, stdout, stderr };
             }
-            if self.started.elapsed() > BOUND {
+            if self.patience.is_over() {
                 let _ = self.child.kill();
                 panic!("hangs; so far it said:\n{}{}", self.stdout(), read(&self.stderr));
             }
@@ -319,9 +309,9 @@ fn read(file: &File) -> String {
 /// Waits until something is so, within [`BOUND`].
 #[track_caller]
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
+    let mut patience = Patience::new(BOUND);
     while !is_so() {
-        assert!(start.elapsed() < BOUND, "never: {what}");
+        assert!(!patience.is_over(), "never: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -254,9 +254,13 @@ fn what_went_with_a_killed_owner_is_page_lost_within_the_bound() {
 fn a_stopped_owner_is_waited_for() {
     let nodes = Nodes::start(3, None);
     let (region, _program) = owned_elsewhere(&nodes);
+    let owner = &nodes.processes[2];
+    owner.stop();
     std::thread::scope(|scope| {
-        scope.spawn(|| nodes.processes[2].pause(Duration::from_millis(1500)));
-        std::thread::sleep(Duration::from_millis(200));
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(1300));
+            owner.go_on();
+        });
         assert_eq!(get_word(&region, 3 * PAGE), 4, "it went on before it was taken for lost");
     });
 }
@@ -267,13 +271,11 @@ pub fn names_a_silent_owner() {
     }
     let nodes = Nodes::start(3, None);
     let (region, _program) = owned_elsewhere(&nodes);
-    std::thread::scope(|scope| {
-        scope.spawn(|| nodes.processes[2].pause(Duration::from_millis(2200)));
-        std::thread::sleep(Duration::from_millis(200));
-        let error = region.fetch_word(3 * PAGE, Operator::Add, 1).unwrap_err();
-        assert!(matches!(&error, Error::Timeout { peer, .. } if peer == "node 2"), "{error}");
-        assert_eq!(error.happened(), hanare::Happened::Unknown);
-    });
+    nodes.processes[2].stop();
+    let error = region.fetch_word(3 * PAGE, Operator::Add, 1).unwrap_err();
+    nodes.processes[2].go_on();
+    assert!(matches!(&error, Error::Timeout { peer, .. } if peer == "node 2"), "{error}");
+    assert_eq!(error.happened(), hanare::Happened::Unknown);
     assert_eq!(region.fetch_word(3 * PAGE, Operator::Add, 1).unwrap(), 4, "what was not done is not done later");
     processes::say_ready("");
 }

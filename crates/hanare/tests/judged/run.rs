@@ -8,6 +8,7 @@ use crate::apart::Apart;
 use crate::networks::Networks;
 use crate::processes::now;
 use hanare::{CreateOptions, Placement};
+use hanare_testkit::Patience;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -58,9 +59,9 @@ impl Program {
 
     /// Waits for its end, for the bound at most. Returns whether it has ended.
     fn end(&mut self) -> bool {
-        let begun = Instant::now();
+        let mut patience = Patience::new(BOUND);
         while self.child.try_wait().unwrap().is_none() {
-            if begun.elapsed() > BOUND {
+            if patience.is_over() {
                 return false;
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -182,7 +183,7 @@ impl Run<'_> {
 
     /// Waits until all nodes are members and the region has all its copies.
     fn is_whole_again(&mut self) -> bool {
-        let begun = Instant::now();
+        let (begun, mut patience) = (Instant::now(), Patience::new(BOUND));
         let look = |pool: &Apart| -> Result<(), String> {
             let program = hanare::Pool::attach_to(pool.socket(0), None).map_err(|error| error.to_string())?;
             let status = program.status().map_err(|error| error.to_string())?;
@@ -196,7 +197,7 @@ impl Run<'_> {
                 println!("  whole after {:?}", begun.elapsed());
                 return true;
             };
-            if begun.elapsed() > BOUND {
+            if patience.is_over() {
                 self.troubles.push(format!("not whole within {BOUND:?}: {why}"));
                 return false;
             }

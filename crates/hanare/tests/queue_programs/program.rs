@@ -3,6 +3,7 @@
 use super::plan::{Plan, Reads, unit};
 use crate::processes::{Dice, end_with_the_test, now, say_ready};
 use hanare::{Error, Pool, QueueEvent, QueueSet, ReadPort, Result, Unread, WritePort};
+use hanare_testkit::Patience;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -14,10 +15,10 @@ pub const OVER: &str = "over";
 /// How long nothing is found before a reader ends, after all is there: longer than nodes are stopped, because a node brings what is spilled
 /// or comes from another host.
 const QUIET: Duration = Duration::from_secs(2);
-/// The same where another node may become home.
+/// The same where another node may become home, also on a busy machine.
 const QUIET_WITH_COPIES: Duration = Duration::from_secs(10);
 /// How long a port waits before it looks whether all is over.
-const PATIENCE: Duration = Duration::from_millis(30);
+const WAIT: Duration = Duration::from_millis(30);
 /// How long a place may be taken by one who has died.
 const TAKEN_TIME: u64 = 30_000_000_000;
 
@@ -106,7 +107,7 @@ fn claim(port: &mut WritePort, log: &mut Log, number: u64, bytes: &[u8]) -> Resu
     loop {
         // What was kept before may be committed to make room.
         log.note(&format!("begun {}", number.saturating_sub(1)));
-        match port.claim(bytes.len(), Some(PATIENCE)) {
+        match port.claim(bytes.len(), Some(WAIT)) {
             Ok(()) => break,
             Err(Error::QueueFull { .. }) => port.publish()?,
             Err(Error::NotInTime { .. } | Error::ReaderGone { .. }) => {}
@@ -134,8 +135,8 @@ impl Port {
 
     fn see(&mut self) -> Result<Option<Unread>> {
         let seen = match self {
-            Port::One(port) => port.see(Some(PATIENCE)),
-            Port::Set(set) => set.see(Some(PATIENCE)),
+            Port::One(port) => port.see(Some(WAIT)),
+            Port::Set(set) => set.see(Some(WAIT)),
         };
         match seen {
             Err(Error::NotInTime { .. }) => Ok(None),
@@ -183,9 +184,9 @@ fn read(plan: &Plan, pool: &Pool, log: &mut Log, (array, life): (usize, usize), 
     };
     log.note("life");
     let mut dice = Dice::new(plan.seed << 16 | (array as u64) << 8 | life as u64 | 1 << 63);
-    let mut quiet_since = Instant::now();
-    let quiet = if plan.copies > 1 { QUIET_WITH_COPIES } else { QUIET };
-    while quiet_since.elapsed() < quiet {
+    let begin_quiet = || (Instant::now(), Patience::new(QUIET));
+    let mut quiet = begin_quiet();
+    while if plan.copies > 1 { quiet.0.elapsed() < QUIET_WITH_COPIES } else { !quiet.1.is_over() } {
         let is_over = folder.join(OVER).exists();
         let found = match next(&mut port, own.reads) {
             Err(Error::WriterGone { .. }) => continue,
@@ -193,11 +194,11 @@ fn read(plan: &Plan, pool: &Pool, log: &mut Log, (array, life): (usize, usize), 
         };
         let Some(unread) = found else {
             if !is_over {
-                quiet_since = Instant::now();
+                quiet = begin_quiet();
             }
             continue;
         };
-        quiet_since = Instant::now();
+        quiet = begin_quiet();
         let mut seen = vec![unread];
         while seen.len() < 4 && dice.one_in(2) {
             match port.try_see() {
@@ -237,7 +238,7 @@ fn next(port: &mut Port, reads: Reads) -> Result<Option<Unread>> {
     }
     port.arm()?;
     let event = port.event()?;
-    let bound = Timespec { tv_sec: 0, tv_nsec: PATIENCE.as_nanos() as i64 };
+    let bound = Timespec { tv_sec: 0, tv_nsec: WAIT.as_nanos() as i64 };
     poll(&mut [PollFd::new(&event, PollFlags::IN)], Some(&bound)).unwrap();
     port.try_see()
 }

@@ -5,10 +5,11 @@ use super::program::OVER;
 use super::{judge, plan};
 use crate::processes::{Dice, Nodes, Process};
 use hanare::{CreateOptions, NodeId, Placement, Pool};
+use hanare_testkit::Patience;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The actor that is a program.
 const PROGRAM: &str = "program_process";
@@ -115,7 +116,7 @@ impl Stage<'_> {
         let mut node = self.node_of(slot);
         let mut program = self.start(role, number, life, node);
         let size = || std::fs::metadata(log).map_or(0, |log| log.len());
-        let (until, begun) = (size() + dice.below(len), Instant::now());
+        let (until, mut patience) = (size() + dice.below(len), Patience::new(BOUND));
         let is_over = || self.folder.join(OVER).exists();
         loop {
             let dead = self.dead.load(SeqCst);
@@ -138,7 +139,7 @@ impl Stage<'_> {
                 std::thread::sleep(Duration::from_micros(dice.below(300)));
                 return program.kill();
             }
-            assert!(begun.elapsed() < BOUND, "{who:?} has not ended within {BOUND:?}");
+            assert!(!patience.is_over(), "{who:?} has not ended within {BOUND:?}");
             std::thread::sleep(Duration::from_micros(200));
         }
     }

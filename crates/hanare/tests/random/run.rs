@@ -5,9 +5,10 @@ use super::oracle::History;
 use super::plan::{PAGE, Plan, REGION};
 use crate::processes::{Dice, Nodes, Process, now};
 use hanare::{Consistency, CreateOptions, Pool, Region};
+use hanare_testkit::Patience;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The actor that is a program.
 const PROGRAM: &str = "program_process";
@@ -102,9 +103,9 @@ fn keep(plan: &Plan, nodes: &Nodes, folder: &Path, slot: usize) {
         let lines = dice.below(400);
         let has_begun =
             || std::fs::metadata(plan.log_of(folder, plan.hands_of(slot, life)[0])).is_ok_and(|log| log.len() > lines * 80);
-        let begun = Instant::now();
+        let mut patience = Patience::new(BOUND);
         while program.ended().is_none() && (lines > 3 && !has_begun()) {
-            assert!(begun.elapsed() < BOUND, "{who} has not come far within {BOUND:?}");
+            assert!(!patience.is_over(), "{who} has not come far within {BOUND:?}");
             std::thread::sleep(Duration::from_micros(200));
         }
         let until = now() + dice.below(2_000_000);

@@ -2,10 +2,11 @@
 #![allow(dead_code)]
 
 use hanare::node::{Node, NodeOptions};
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use hanare_testkit::Patience;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The actor that is a node.
 const NODE: &str = "processes::node_process";
@@ -39,23 +40,33 @@ impl Process {
 
     /// Waits for its end, which has to be a good one.
     pub fn join(mut self, bound: Duration, who: &str) {
-        let begun = Instant::now();
+        let mut patience = Patience::new(bound);
         let status = loop {
             match self.ended() {
                 Some(status) => break status,
-                None if begun.elapsed() > bound => panic!("{who} has not ended within {bound:?}"),
+                None if patience.is_over() => panic!("{who} has not ended within {bound:?}"),
                 None => std::thread::sleep(Duration::from_millis(1)),
             }
         };
         assert!(status.success(), "{who} ended with {status}");
     }
 
-    /// Stops it for so long.
-    pub fn pause(&self, time: Duration) {
+    /// It runs no more, until [`Process::go_on`]: none of its threads.
+    pub fn stop(&self) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::STOP).unwrap();
+        assert!(waitpid(Some(pid), WaitOptions::UNTRACED).unwrap().is_some_and(|(_, status)| status.stopped()));
+    }
+
+    pub fn go_on(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
+    }
+
+    /// Stops it for so long.
+    pub fn pause(&self, time: Duration) {
+        self.stop();
         std::thread::sleep(time);
-        kill_process(pid, Signal::CONT).unwrap();
+        self.go_on();
     }
 }
 

@@ -5,6 +5,7 @@ use crate::actor::{Act, Actor, DOING, DONE, WORD, WORDS};
 use crate::apart::{Apart, until};
 use crate::traced::{Stop, Traced};
 use hanare::{Consistency, CreateOptions, NodeId, Placement, Pool, SharedMapping};
+use hanare_testkit::paced;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -356,8 +357,13 @@ pub fn begin<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Be
     is_done
 }
 
+/// What becomes of it within a bound, or within that of a busy machine.
+pub fn within_paced<T>(begun: &Begun<T>, bound: Duration) -> Option<std::thread::Result<T>> {
+    begun.recv_timeout(bound).or_else(|_| begun.recv_timeout(paced(bound))).ok()
+}
+
 pub fn ended<T>(what: &str, begun: Begun<T>) -> T {
-    let result = begun.recv_timeout(SOON).unwrap_or_else(|_| panic!("{what}: others do not get what they want within {SOON:?}"));
+    let result = within_paced(&begun, SOON).unwrap_or_else(|| panic!("{what}: others do not get what they want within {SOON:?}"));
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
