@@ -1,6 +1,7 @@
 //! Programs that ask without pause, never read, pile up descriptors or fill the journal's disk, and a peer that floods the
 //! coordinator: others are served meanwhile.
 
+use crate::apart::Apart;
 use crate::intruder;
 use crate::support;
 
@@ -14,12 +15,6 @@ use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::TestPool;
-
-/// Bytes that this process, and so the node in it, has in memory.
-fn resident() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
-}
 
 fn assert_served(client: &Pool) {
     for _ in 0..20 {
@@ -58,15 +53,15 @@ fn a_program_that_asks_without_pause_holds_nobody_up() {
 
 #[test]
 fn answers_that_nobody_reads_do_not_pile_up() {
-    let pool = TestPool::start(1, 16 << 20);
+    let pool = Apart::start(1);
     let client = pool.client(0);
     for number in 0..200 {
         client
             .create(&format!("{number}-{}", "x".repeat(200)), 1, &CreateOptions { mode: 0o644, ..CreateOptions::default() })
             .unwrap();
     }
-    let before = resident();
-    let mut intruder = Intruder::attach(pool.nodes[0].socket());
+    let before = pool.resident(0);
+    let mut intruder = Intruder::attach(pool.socket(0));
     intruder.0.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     let requests = frame(&Request::List { after: String::new() }).repeat(100);
     let mut sent = 0;
@@ -79,15 +74,15 @@ fn answers_that_nobody_reads_do_not_pile_up() {
     };
     assert_eq!(ended.kind(), ErrorKind::WouldBlock);
     assert_served(&client);
-    assert!(resident().saturating_sub(before) < 128 << 20, "{} MiB more", (resident() - before) >> 20);
+    let more = pool.resident(0).saturating_sub(before);
+    assert!(more < 128 << 20, "{} MiB more", more >> 20);
 }
 
 #[test]
 fn descriptors_and_frames_beyond_the_limits_end_the_connection() {
-    let pool = TestPool::start(1, 16 << 20);
+    let pool = Apart::start(1);
     let client = pool.client(0);
-    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-    let before = open();
+    let before = pool.descriptors(0);
     let attacks: [&dyn Fn(&mut Intruder); 3] = [
         &|intruder| drop(intruder.0.write_all(&[8, 0, 0, 0, 0, 0, 0, 1])),
         &|intruder| drop(intruder.0.write_all(&(REQUEST_LEN_MAX as u64 + 1).to_le_bytes())),
@@ -97,21 +92,21 @@ fn descriptors_and_frames_beyond_the_limits_end_the_connection() {
         },
     ];
     for attack in attacks {
-        let mut intruder = Intruder::attach(pool.nodes[0].socket());
+        let mut intruder = Intruder::attach(pool.socket(0));
         attack(&mut intruder);
         assert!(intruder.is_cut_off());
         assert_served(&client);
     }
-    // Other tests of this program have theirs.
-    assert!(open() < before + 100, "{before} before, {} after", open());
+    let after = pool.descriptors(0);
+    assert!(after < before + 100, "{before} before, {after} after");
 }
 
 #[test]
 fn a_peer_that_floods_the_coordinator_leaves_it_hearing_and_small() {
-    let pool = TestPool::start(2, 16 << 20);
+    let pool = Apart::start(2);
     let clients = [pool.client(0), pool.client(1)];
-    let before = resident();
-    let mut stream = support::control_link(pool.nodes[0].address());
+    let before = pool.resident(0);
+    let mut stream = support::control_link(pool.address(0));
     let body = control::encode(&FromNode::Leave { keeps: false });
     let head = Head { body_len: body.len() as u64, ..Head::new(Kind::Control, 0) };
     let flood = [&head.encode()[..], &body].concat().repeat(1000);
@@ -134,7 +129,8 @@ fn a_peer_that_floods_the_coordinator_leaves_it_hearing_and_small() {
         assert!(served.is_ok(), "others are answered");
     });
     assert!(clients[0].status().unwrap().nodes.iter().all(|node| node.alive), "no lease is lost");
-    assert!(resident().saturating_sub(before) < 256 << 20, "{} MiB more", (resident() - before) >> 20);
+    let more = pool.resident(0).saturating_sub(before);
+    assert!(more < 256 << 20, "{} MiB more", more >> 20);
 }
 
 #[test]

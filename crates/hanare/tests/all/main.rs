@@ -129,6 +129,7 @@ hanare_testkit::actors![
     queue_sets::reads_a_set_and_dies,
     queue_steps::acts,
     queues::reads_and_dies,
+    queues::uses_some_of_a_million,
     queues::writes_and_dies,
     region_locks::takes_locks_of_a_region_and_dies,
     region_locks::takes_the_lock_that_others_wait_under_and_dies,

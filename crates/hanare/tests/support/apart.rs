@@ -158,6 +158,16 @@ impl Apart {
         kill_process(Pid::from_child(&self.nodes[node].process), Signal::CONT).unwrap();
     }
 
+    pub fn address(&self, node: usize) -> &str {
+        &self.nodes[node].address
+    }
+
+    /// Bytes that it has in memory.
+    pub fn resident(&self, node: usize) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.nodes[node].process.id())).unwrap();
+        text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    }
+
     /// How many descriptors it has open, but for lent memory, which it makes when it has time.
     pub fn descriptors(&self, node: usize) -> usize {
         let folder = format!("/proc/{}/fd", self.nodes[node].process.id());
