@@ -10,7 +10,7 @@ use hanare_protocol::versions::{NEWEST, OLDEST};
 use pool::{Build, Node, Running, run, wait_until};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 const PAGE: u64 = 4096;
 
@@ -126,6 +126,11 @@ fn programs_and_nodes_of_two_releases_work_together() {
     }
 }
 
+/// What a program does that counts, or is told to do.
+const COUNTS: u8 = 0;
+const IS_TO_REST: u8 = 1;
+const RESTS: u8 = 2;
+
 #[test]
 fn a_pool_is_brought_up_to_date_node_by_node_while_programs_use_it() {
     let mut keepers = Keepers::start_of(Build::Last);
@@ -133,15 +138,16 @@ fn a_pool_is_brought_up_to_date_node_by_node_while_programs_use_it() {
     let options = CreateOptions { copies: 2, ..CreateOptions::default() };
     keepers.client(0).create("counted", PAGE, &options).unwrap();
     // A program of each host counts on, but while its own node is ended.
-    let (stop, counts, rests) = (AtomicBool::new(false), [0; 3].map(AtomicU64::new), [false; 3].map(AtomicBool::new));
+    let (stop, counts, turns) = (AtomicBool::new(false), [0; 3].map(AtomicU64::new), [COUNTS; 3].map(AtomicU8::new));
     let sockets: Vec<String> = keepers.nodes.iter().map(|node| node.socket.clone()).collect();
     std::thread::scope(|scope| {
         for (at, socket) in sockets.iter().enumerate() {
-            let (stop, count, rests) = (&stop, &counts[at], &rests[at]);
+            let (stop, count, turn) = (&stop, &counts[at], &turns[at]);
             scope.spawn(move || {
                 let region = Pool::attach_to(socket, None).unwrap().open("counted").unwrap();
                 while !stop.load(Ordering::Relaxed) {
-                    if rests.load(Ordering::Acquire) {
+                    if turn.load(Ordering::Acquire) != COUNTS {
+                        let _ = turn.compare_exchange(IS_TO_REST, RESTS, Ordering::AcqRel, Ordering::Acquire);
                         std::thread::park_timeout(std::time::Duration::from_millis(5));
                         continue;
                     }
@@ -151,15 +157,15 @@ fn a_pool_is_brought_up_to_date_node_by_node_while_programs_use_it() {
             });
         }
         let stopper = crate::keepers::Stopper(&stop);
-        for (at, rests) in rests.iter().enumerate() {
+        for (at, turn) in turns.iter().enumerate() {
             // What is new waits until all know it.
             let node = &keepers.nodes[(at + 2) % 3];
             let early = run(Build::Today.command(&["tenant", "create", "team"]).env("HANARE_NODE", &node.socket));
             early.refused(&[&format!("speaks wire version {OLDEST}"), "bring it up to date first"]);
-            rests.store(true, Ordering::Release);
-            std::thread::sleep(std::time::Duration::from_millis(200));
+            turn.store(IS_TO_REST, Ordering::Release);
+            wait_until("its program rests", || turn.load(Ordering::Acquire) == RESTS);
             keepers.upgrade(at);
-            rests.store(false, Ordering::Release);
+            turn.store(COUNTS, Ordering::Release);
             let before = counts.each_ref().map(|count| count.load(Ordering::Acquire));
             wait_until("all count on", || (0..3).all(|at| counts[at].load(Ordering::Acquire) > before[at] + 20));
             let whole = |pool: &Pool| pool.stat("counted").is_ok_and(|stat| stat.whole_copies == 2);

