@@ -43,7 +43,7 @@ def settled(pool: hanare.Pool) -> int:
 
 def lends(pool: hanare.Pool, least: int, most: int) -> bool:
     """Wait until the node has said that it lends so many bytes: it does with each renewal of its lease."""
-    for _ in range(200):
+    for _ in range(1200):
         if least <= used(pool) <= most:
             return True
         time.sleep(0.05)

@@ -77,6 +77,8 @@ def test_pages_of_a_stopped_or_lost_node_are_absent() -> None:
     assert pages.exists(["a"]) == [False] and pages.prefix(["a"]) == 0 and pages.load(["a"], [into]) == [0]
     assert into == bytes(LENGTH), "what comes late is not written into the buffer"
     nodes.processes[1].send_signal(18)
+    # From here on each call ends with an error, and none with its deadline.
+    pages.deadline = 20.0
     nodes.processes[1].kill()
     nodes.processes[1].wait()
     assert pages.exists(["a"]) == [False] and pages.load(["a"], [into]) == [0] and pages.keep(["b"], [page("b")]) == [False]

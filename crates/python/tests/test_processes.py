@@ -99,12 +99,11 @@ def assert_ends(pid: int) -> None:
     end = time.monotonic() + 20
     while time.monotonic() < end:
         try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
+            with open(f"/proc/{pid}/stat") as stat:
+                if stat.read().rsplit(")", 1)[1].split()[0] == "Z":
+                    return
+        except (FileNotFoundError, ProcessLookupError):
             return
-        with open(f"/proc/{pid}/stat") as stat:
-            if stat.read().rsplit(")", 1)[1].split()[0] == "Z":
-                return
         time.sleep(0.01)
     raise AssertionError(f"process {pid} did not end")
 

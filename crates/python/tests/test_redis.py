@@ -86,10 +86,10 @@ def test_keys_end(serve: Serve) -> None:
     time.sleep(0.01)
     assert r.get("short") is None and r.ttl("short") == -2 and 99 <= r.ttl("long") <= 100 and 49_000 < r.pttl("p") <= 50_000
     assert r.set("long", "2", keepttl=True) and r.ttl("long") > 90 and r.set("long", "3") and r.ttl("long") == -1 == r.pttl("long")
-    assert r.expire("long", 10) and r.ttl("long") == 10 and not r.expire("none", 10) and r.persist("long") and not r.persist("long")
+    assert r.expire("long", 10) and r.ttl("long") in (9, 10) and not r.expire("none", 10) and r.persist("long") and not r.persist("long")
     assert r.expire("long", 10, nx=True) and not r.expire("long", 20, nx=True) and not r.expire("long", 5, gt=True) and r.expire("long", 5, lt=True)
     assert r.getex("s", ex=500) == b"1" and r.ttl("s") > 400 and r.getex("s", persist=True) == b"1" and r.ttl("s") == -1
-    assert r.incr("s") == 2 and r.pexpire("s", 100_000) and r.incr("s") == 3 and r.ttl("s") == 100
+    assert r.incr("s") == 2 and r.pexpire("s", 100_000) and r.incr("s") == 3 and r.ttl("s") in (99, 100)
     assert r.expire("s", -1) and r.get("s") is None
     assert r.set("at", "1", exat=int(time.time()) + 30) and 28 <= r.ttl("at") <= 30
 

@@ -216,7 +216,7 @@ def test_a_get_after_its_deadline_is_a_miss() -> None:
     assert store.exists(["a"], deadline=0.01) == [False] and store.prefix(["a"], deadline=0.01) == 0
     with pytest.raises(errors.Timeout):
         store.put("b", b"b", deadline=0.01)
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 9, "a call that waits for its answer takes 10 s"
     nodes.processes[1].kill()
     nodes.processes[1].wait()
     with pytest.raises((errors.Error, ConnectionError)):
