@@ -7,12 +7,11 @@ from typing import Any, Callable
 import numpy as np
 
 from . import _reduce
+from ._elements import Elements
 
 
 def _is_ours(value: Any) -> bool:
-    from .array import Array
-
-    return isinstance(value, Array)
+    return isinstance(value, Elements)
 
 
 def fetched(value: Any) -> Any:

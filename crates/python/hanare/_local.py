@@ -99,11 +99,7 @@ class LocalArray(np.ndarray[Any, np.dtype[Any]]):
     def __reduce__(self) -> Any:
         if self.region is None or self._view is None:
             return np.array(self, subok=False).__reduce__()
-        from .pool import _reopen
-
-        layout = Layout(self._begin(), self.shape, self.strides, self.dtype)
-        readonly = not self.region.writable
-        return _reopen, (self.region.name, self.region.gid, layout, readonly, True)
+        return self.region._reference(Layout(self._begin(), self.shape, self.strides, self.dtype), mapped=True)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.__reduce__()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from .pool import Pool
+from .pool import Pool, connect
 
 #: Regions that have a colour of their own, the longest first; the others are one part of their node's bar.
 _REGION_COUNT = 9
@@ -57,8 +56,6 @@ def plot(pool: Pool | None = None) -> Any:
         from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
     except ImportError as missing:
         raise ImportError("hanare.plot needs matplotlib: pip install hanare[plot]") from missing
-    from .pool import connect
-
     pool = pool if pool is not None else connect()
     nodes = sorted(json.loads(pool._native.status())["nodes"], key=lambda node: int(node["node"]))
     regions = sorted(json.loads(pool._native.list()), key=lambda region: -int(region["len"]))

@@ -6,15 +6,13 @@ import math
 import os
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ._elements import Elements
 from ._terms import element_of
 from .errors import WholeArrayWarning
-
-if TYPE_CHECKING:
-    from .array import Array
 
 #: So many parts of an array are reduced where they lie, however short they are; any number of them from so many bytes on.
 #: An exact sum comes in 592 bytes. Shorter parts come here, and the array with them.
@@ -27,7 +25,7 @@ _warned: set[tuple[int, str]] = set()
 _WARNED_COUNT_MAX = 4096
 
 
-def warn_of_whole(array: Array, function: str) -> None:
+def warn_of_whole(array: Elements, function: str) -> None:
     """Say, once for an array and a function, that a long array comes here to be worked on."""
     key = (array.region.gid, function)
     if array.nbytes < _WARNED_LEN or key in _warned or len(_warned) >= _WARNED_COUNT_MAX:
@@ -47,20 +45,20 @@ def _depth() -> int:
     return depth
 
 
-def _axes(array: Array, axis: Any) -> tuple[int, ...]:
+def _axes(array: Elements, axis: Any) -> tuple[int, ...]:
     """Return the axes that vanish, in order. **Errors**: `numpy.exceptions.AxisError`, `ValueError` for one named twice."""
     if axis is None:
         return tuple(range(array.ndim))
     return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(axis, array.ndim)))
 
 
-def _element(array: Array) -> str | None:
+def _element(array: Elements) -> str | None:
     if array.dtype == np.bool_:
         return "u8"
     return element_of(array.dtype)
 
 
-def _summary(array: Array) -> tuple[int, Any, Any, Any] | None:
+def _summary(array: Elements) -> tuple[int, Any, Any, Any] | None:
     """Count, sum, least and greatest of all elements that are no NaN; ``None`` where nodes cannot tell."""
     element, commands = _element(array), array._layout.commands()
     if element is None or len(commands) != 1 or array.size == 0:
@@ -68,7 +66,7 @@ def _summary(array: Array) -> tuple[int, Any, Any, Any] | None:
     return array.region.native.reduce(commands[0], element)
 
 
-def _shape(array: Array, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+def _shape(array: Elements, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
     kept = ((1 if at in axes else count) for at, count in enumerate(array.shape))
     return tuple(kept) if keepdims else tuple(count for at, count in enumerate(array.shape) if at not in axes)
 
@@ -80,11 +78,11 @@ def _finish(result: Any, out: Any) -> Any:
     return out
 
 
-def _kept(array: Array, axes: tuple[int, ...]) -> tuple[int, ...]:
+def _kept(array: Elements, axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(array.shape[at] for at in range(array.ndim) if at not in axes)
 
 
-def _told(array: Array, axes: tuple[int, ...], low: Any = None, high: Any = None) -> list[tuple[int, Any, Any, Any]] | None:
+def _told(array: Elements, axes: tuple[int, ...], low: Any = None, high: Any = None) -> list[tuple[int, Any, Any, Any]] | None:
     """Count, sum, least and greatest of the part of the array behind each element of a result; ``None`` where the array had better come here.
 
     Parts lie alike, so one shape says how, and a list of offsets where. **Cost**: some 100 bytes there and 592 back for
@@ -106,10 +104,10 @@ def _told(array: Array, axes: tuple[int, ...], low: Any = None, high: Any = None
     for at in range(array.ndim):
         if at not in axes:
             offsets = np.add.outer(offsets, np.arange(array.shape[at], dtype=np.int64) * array.strides[at]).reshape(-1)
-    return array.pool._native.reduce_each(array.region.native, block, dims, offsets.tolist(), element, low, high)
+    return array.region.pool._native.reduce_each(array.region.native, block, dims, offsets.tolist(), element, low, high)
 
 
-def _each(array: Array, axes: tuple[int, ...], keepdims: bool, dtype: Any, of: Any, told: Any = None) -> np.ndarray[Any, Any] | None:
+def _each(array: Elements, axes: tuple[int, ...], keepdims: bool, dtype: Any, of: Any, told: Any = None) -> np.ndarray[Any, Any] | None:
     """Make each element of the result of what is told of its part, and of the part's size; ``None`` where nothing is told."""
     told = told if told is not None else _told(array, axes)
     if told is None:
@@ -121,7 +119,7 @@ def _each(array: Array, axes: tuple[int, ...], keepdims: bool, dtype: Any, of: A
     return result.reshape(_shape(array, axes, keepdims))
 
 
-def _in_parts(array: Array, ufunc: np.ufunc, axes: tuple[int, ...], dtype: Any = None) -> np.ndarray[Any, Any]:
+def _in_parts(array: Elements, ufunc: np.ufunc, axes: tuple[int, ...], dtype: Any = None) -> np.ndarray[Any, Any]:
     """Reduce it part by part; the axes stay, with one element."""
     whole: np.ndarray[Any, Any] | None = None
     shape = _shape(array, axes, keepdims=True)
@@ -144,17 +142,17 @@ def _slices(part: tuple[Any, ...], ndim: int) -> list[Any]:
     return given + [slice(None)] * (ndim - len(given))
 
 
-def _reduced(array: Array, ufunc: np.ufunc, axes: tuple[int, ...], keepdims: bool, dtype: Any = None) -> np.ndarray[Any, Any]:
+def _reduced(array: Elements, ufunc: np.ufunc, axes: tuple[int, ...], keepdims: bool, dtype: Any = None) -> np.ndarray[Any, Any]:
     if array.size == 0:
         return np.asarray(ufunc.reduce(np.empty(array.shape, array.dtype), axis=axes, dtype=dtype, keepdims=keepdims))
     return _in_parts(array, ufunc, axes, dtype).reshape(_shape(array, axes, keepdims))
 
 
-def _sum_dtype(array: Array) -> np.dtype[Any]:
+def _sum_dtype(array: Elements) -> np.dtype[Any]:
     return np.add.reduce(np.zeros(1, array.dtype)).dtype
 
 
-def total(array: Array, axis: Any, dtype: Any, out: Any, keepdims: bool, skips_nan: bool = False) -> Any:
+def total(array: Elements, axis: Any, dtype: Any, out: Any, keepdims: bool, skips_nan: bool = False) -> Any:
     """`numpy.sum`, or `numpy.nansum`."""
     axes = _axes(array, axis)
     if dtype is None and array.dtype.kind in "biuf":
@@ -176,7 +174,7 @@ def total(array: Array, axis: Any, dtype: Any, out: Any, keepdims: bool, skips_n
     return _finish(_reduced(array, np.add, axes, keepdims, dtype), out)
 
 
-def mean(array: Array, axis: Any, dtype: Any, out: Any, keepdims: bool, skips_nan: bool = False) -> Any:
+def mean(array: Elements, axis: Any, dtype: Any, out: Any, keepdims: bool, skips_nan: bool = False) -> Any:
     """`numpy.mean`, or `numpy.nanmean`."""
     axes = _axes(array, axis)
     count = int(np.prod([array.shape[at] for at in axes], dtype=object)) if axes else 1
@@ -200,7 +198,7 @@ def mean(array: Array, axis: Any, dtype: Any, out: Any, keepdims: bool, skips_na
     return _finish((_reduced(array, np.add, axes, keepdims, wide) / count).astype(kind), out)
 
 
-def spread(array: Array, axis: Any, dtype: Any, out: Any, ddof: float, keepdims: bool, is_root: bool) -> Any:
+def spread(array: Elements, axis: Any, dtype: Any, out: Any, ddof: float, keepdims: bool, is_root: bool) -> Any:
     """`numpy.var`, or `numpy.std`: the means where the bytes lie, and the distances from them in parts."""
     axes = _axes(array, axis)
     count = int(np.prod([array.shape[at] for at in axes], dtype=object)) if axes else 1
@@ -227,7 +225,7 @@ def spread(array: Array, axis: Any, dtype: Any, out: Any, ddof: float, keepdims:
     return _finish(made.astype(kind).reshape(_shape(array, axes, keepdims)), out)
 
 
-def extreme(array: Array, ufunc: np.ufunc, axis: Any, out: Any, keepdims: bool, skips_nan: bool = False) -> Any:
+def extreme(array: Elements, ufunc: np.ufunc, axis: Any, out: Any, keepdims: bool, skips_nan: bool = False) -> Any:
     """`numpy.min` or `numpy.max`; `numpy.nanmin` or `numpy.nanmax`."""
     axes = _axes(array, axis)
     place = 2 if ufunc is np.minimum else 3
@@ -245,7 +243,7 @@ def extreme(array: Array, ufunc: np.ufunc, axis: Any, out: Any, keepdims: bool, 
     return _finish(_reduced(array, ufunc, axes, keepdims), out)
 
 
-def truth(array: Array, ufunc: np.ufunc, axis: Any, out: Any, keepdims: bool) -> Any:
+def truth(array: Elements, ufunc: np.ufunc, axis: Any, out: Any, keepdims: bool) -> Any:
     """`numpy.any` or `numpy.all`."""
     axes = _axes(array, axis)
     zero = 0.0 if array.dtype.kind == "f" else 0
@@ -258,7 +256,7 @@ def truth(array: Array, ufunc: np.ufunc, axis: Any, out: Any, keepdims: bool) ->
     return _finish(made if made is not None else _reduced(array, ufunc, axes, keepdims), out)
 
 
-def count_nonzero(array: Array) -> int:
+def count_nonzero(array: Elements) -> int:
     """`numpy.count_nonzero` of all elements."""
     element, commands = _element(array), array._layout.commands()
     if element is None or len(commands) != 1 or array.size == 0:
@@ -267,7 +265,7 @@ def count_nonzero(array: Array) -> int:
     return array.size - int(array.region.native.reduce(commands[0], element, zero, zero)[0])
 
 
-def count_along(array: Array, axis: Any, keepdims: bool) -> Any:
+def count_along(array: Elements, axis: Any, keepdims: bool) -> Any:
     """`numpy.count_nonzero` along axes."""
     axes = _axes(array, axis)
     zero = 0.0 if array.dtype.kind == "f" else 0
@@ -278,7 +276,7 @@ def count_along(array: Array, axis: Any, keepdims: bool) -> Any:
     return _finish(_each(array, axes, keepdims, np.intp, lambda each, size: size - each[0], told), None)
 
 
-def position(array: Array, which: str, axis: Any) -> Any:
+def position(array: Elements, which: str, axis: Any) -> Any:
     """`numpy.argmax` or `numpy.argmin`: of a whole array by halves, each looked at where it lies."""
     told = _summary(array) if axis is None else None
     if told is None or told[0] != array.size:
@@ -298,7 +296,7 @@ def position(array: Array, which: str, axis: Any) -> Any:
     return np.intp(before)
 
 
-def _has(array: Array, sought: Any) -> bool:
+def _has(array: Elements, sought: Any) -> bool:
     element = _element(array)
     assert element is not None
     return array.region.native.reduce(array._layout.commands()[0], element, sought, sought)[0] > 0

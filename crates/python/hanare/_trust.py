@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import pwd
 from collections.abc import Iterable
-from typing import Union
+from typing import TypeVar, Union, cast
 
-from . import _hanare, pool as _pools
-from .pool import Pool, connect
+from ._attachment import ANYONE, Attachment, Users, connect
 
 #: A user's number or name, several of them, or ``"anyone"``; ``None`` is this program's own user.
 Trusted = Union[None, int, str, Iterable[Union[int, str]]]
 
-_ANYONE = "anyone"
+_A = TypeVar("_A", bound=Attachment)
 
 
 def _number(user: int | str) -> int:
@@ -32,41 +31,21 @@ def _number(user: int | str) -> int:
     return user
 
 
-def _users(trust: Trusted) -> tuple[Union[int, str], ...]:
+def _users(trust: Trusted) -> Users:
     """Write down whom it names, without double ones."""
     if trust is None:
         return ()
     named = (trust,) if isinstance(trust, (int, str)) else tuple(trust)
-    return tuple(sorted({each if each == _ANYONE else _number(each) for each in named}, key=str))
+    return tuple(sorted({each if each == ANYONE else _number(each) for each in named}, key=str))
 
 
-class Trusting(Pool):
-    """A pool's attachment, with trust in further users."""
-
-    def __init__(self, pool: Pool, users: tuple[Union[int, str], ...]) -> None:
-        self.socket, self._nodes, self._views = pool.socket, None, pool._views
-        self._of, self._users, self._generation = pool, users, _pools._generation
-        self._from: _hanare.Pool | None = None
-
-    @property
-    def _native(self) -> _hanare.Pool:
-        native = self._of._native
-        if self._from is not native:
-            numbers = [user for user in self._users if isinstance(user, int)]
-            if self._from is not None:
-                # The parent's handle is left as it is, in a child made by fork.
-                _pools._kept.append(self._attached)
-            self._from, self._attached = native, native.trusting(numbers, _ANYONE in self._users)
-        return self._attached
-
-
-def trusting(pool: Pool | None, trust: Trusted) -> Pool:
+def trusting(pool: _A | None, trust: Trusted) -> _A:
     """Return the pool, or that of `connect`, with trust in those users."""
-    pool = pool if pool is not None else connect()
+    pool = pool if pool is not None else cast(_A, connect())
     users = _users(trust)
-    return Trusting(pool, users) if users else pool
+    return pool._with_trust(users) if users else pool
 
 
-def named(pool: Pool) -> tuple[Union[int, str], ...]:
+def named(pool: Attachment) -> Users:
     """Return whom a pool trusts beside this program's user, for another program."""
-    return pool._users if isinstance(pool, Trusting) else ()
+    return pool._users

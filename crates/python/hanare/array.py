@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from . import _functions, _reduce
+from ._elements import Elements
 from ._index import Layout, Places, Shape, resolve
 from ._local import LocalArray
 from ._terms import element_of
@@ -34,7 +35,7 @@ def bytes_of(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array.reshape(-1).view(np.uint8)
 
 
-class Array(NDArrayOperatorsMixin):
+class Array(Elements, NDArrayOperatorsMixin):
     """An array in the pool whose bytes are on other hosts, or interleaved over several.
 
     A basic index (numbers, slices, ``...``, ``newaxis``, a field's name) gives a view, and moves nothing. `get`, ``numpy.asarray``
@@ -56,69 +57,22 @@ class Array(NDArrayOperatorsMixin):
 
     __array_priority__ = 100.0
 
+    region: Region
+
     def __init__(self, region: Region, layout: Layout) -> None:
         self.region, self._layout = region, layout
-
-    # What it is.
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Elements along each axis."""
-        return self._layout.shape
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Bytes from one element to the next along each axis."""
-        return self._layout.strides
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the elements."""
-        return self._layout.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self._layout.size
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return self.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.size * self.itemsize
-
-    @property
-    def name(self) -> str:
-        """The name of its region."""
-        return self.region.name
 
     @property
     def pool(self) -> Pool:
         """Its pool."""
         return self.region.pool
 
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of unsized object")
-        return self.shape[0]
-
     def __repr__(self) -> str:
         nodes = ", ".join(str(node) for node, _ in self.region.native.extents()[:8])
         return f"<hanare.Array '{self.name}' {self.shape} {self.dtype} on node {nodes}>"
 
     def __reduce__(self) -> Any:
-        from .pool import _reopen
-
-        return _reopen, (self.region.name, self.region.gid, self._layout, not self.region.writable, False)
+        return self.region._reference(self._layout, mapped=False)
 
     # Views.
 

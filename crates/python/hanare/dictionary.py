@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping
 from typing import Any
 
-from . import _hanare, pool as _pools
+from . import _attachment, _hanare
 from ._hanare import PLAIN
 from ._table_handle import TableHandle
 from ._trust import Trusted, named, trusting
@@ -92,7 +92,7 @@ class Dict(TableHandle[_hanare.Dictionary], MutableMapping[Any, Any]):
 
     def _in_child(self) -> _hanare.Dictionary:
         """The same where the parent's handle has refused a call; where none is refused for that, the error goes on."""
-        if self._generation == _pools._generation:
+        if self._generation == _attachment.generation:
             raise
         return self._here()
 

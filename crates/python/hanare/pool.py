@@ -2,58 +2,28 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import secrets
-import sys
-import threading
-import weakref
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from . import _hanare, _node
+from . import _attachment, _hanare
+from ._attachment import Attachment
 from ._index import Layout
 from ._local import LocalArray
 from ._table import Table
 from ._terms import check_dtype, from_attributes, to_attributes
+from ._trust import Trusted, trusting
 from .array import Array
-from .errors import BadUse, Error, IsMapped, NameTaken, NoNode, UnknownRegion
+from .errors import BadUse, Error, IsMapped, NameTaken, UnknownRegion
 from .queue import Queue
+from .store import Store
 from .sync import Group, Lock, _await
 
-if TYPE_CHECKING:
-    from ._trust import Trusted
-    from .store import Store
-
 __all__ = ["Pool", "Region", "connect"]
-
-#: How often this process was made by fork of one that had the package; handles of its parent attach anew.
-_generation = 0
-
-
-def _in_child() -> None:
-    global _generation, _pools_lock
-    _generation += 1
-    _pools_lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_in_child)
-
-
-def _at_exit() -> None:
-    """Leave in good order what still has handles; a program that an exception ends has failed, and says nothing."""
-    if getattr(sys, "last_value", None) is not None:
-        return
-    for pool in list(_opened):
-        if pool._generation == _generation:
-            pool._attached.leave()
-
-
-atexit.register(_at_exit)
-
 
 class Region:
     """A region as a range of bytes, for what no array says; made by `Pool.region`.
@@ -63,18 +33,18 @@ class Region:
 
     def __init__(self, pool: Pool, native: _hanare.Region, rights: str | None) -> None:
         self.pool, self.name, self.gid, self._rights = pool, native.name, native.gid, rights
-        self._native_region, self._generation = native, _generation
+        self._native_region, self._generation = native, _attachment.generation
 
     @property
     def native(self) -> _hanare.Region:
         """The handle of the extension module, made anew in a child made by fork."""
-        if self._generation != _generation:
+        if self._generation != _attachment.generation:
             fresh = self.pool._native.open(self.name, self._rights)
             if fresh.gid != self.gid:
                 raise UnknownRegion(f"region '{self.name}' was removed, and another has its name")
             # The parent's handle is left as it is: what it holds is the parent's.
-            _kept.append(self._native_region)
-            self._native_region, self._generation = fresh, _generation
+            _attachment.kept.append(self._native_region)
+            self._native_region, self._generation = fresh, _attachment.generation
         return self._native_region
 
     @property
@@ -155,6 +125,10 @@ class Region:
         """Remove it from the pool."""
         self.pool.remove(self.name)
 
+    def _reference(self, layout: Layout, mapped: bool) -> Any:
+        """What a pickle has of an array that lies so in it."""
+        return _reopen, (self.name, self.gid, layout, not self.writable, mapped)
+
     def __len__(self) -> int:
         return self.nbytes
 
@@ -162,34 +136,11 @@ class Region:
         return f"<hanare.Region '{self.name}' of {self.nbytes} bytes>"
 
 
-#: Handles of a parent, kept for ever in its child: ending them would be talk on the parent's connections.
-_kept: list[object] = []
-
-#: All pools of this process.
-_opened: weakref.WeakSet[Pool] = weakref.WeakSet()
-
-
-class Pool:
+class Pool(Attachment):
     """An attachment to the pool; made by `connect`.
 
     In a child made by fork it attaches anew by itself, at its first use.
     """
-
-    def __init__(self, socket: str | None, nodes: _node.Nodes | None = None, tenant: str | os.PathLike[str] | None = None) -> None:
-        self.socket = socket
-        self._nodes = nodes
-        self._tenant = tenant
-        self._attached, self._generation = _hanare.Pool.attach(socket, tenant), _generation
-        self._views: weakref.WeakValueDictionary[int, _hanare.View] = weakref.WeakValueDictionary()
-        _opened.add(self)
-
-    @property
-    def _native(self) -> _hanare.Pool:
-        if self._generation != _generation:
-            fresh = _hanare.Pool.attach(self.socket, self._tenant)
-            _kept.append(self._attached)
-            self._attached, self._generation = fresh, _generation
-        return self._attached
 
     @property
     def rank(self) -> int:
@@ -349,8 +300,6 @@ class Pool:
             Another user made it first; `Pool.region` opens it as bytes.
         NameTaken, BadName, BadLength, BadPlacement, PoolFull, QuotaExceeded, NoCoordinator
         """
-        from ._trust import trusting
-
         pool = trusting(self, trust)
         return Region(pool, pool._native.create(name, nbytes, place, mode, exist_ok, {}, copies), "w")
 
@@ -482,8 +431,6 @@ class Pool:
             Copies are asked for, of a queue that spills.
         NameTaken, BadName, BadSetting, BadPlacement, PoolFull, QuotaExceeded, NoCoordinator
         """
-        from ._trust import trusting
-
         pool = trusting(self, trust)
         if block is None and record is None:
             return Queue(pool, name, pool._native.open_queue(name))
@@ -497,8 +444,6 @@ class Pool:
 
     def store(self, name: str, **options: Any) -> Store:
         """Open a store of keys and values whose keys leave to make room for others, or make one; `hanare.Store` has the options."""
-        from .store import Store
-
         return Store(name, pool=self, **options)
 
     def group(self, name: str, parties: int) -> Group:
@@ -519,23 +464,6 @@ class Pool:
         """As `barrier`, for a task."""
         await _await(self._native.barrier())
 
-    def close(self) -> None:
-        """End the nodes that `connect` started, if it did. Arrays of this host keep their bytes as long as this program has them."""
-        with _pools_lock:
-            for socket, pool in list(_pools.items()):
-                if pool is self:
-                    del _pools[socket]
-        if self._nodes is not None and self._generation == _generation:
-            if os.environ.get("HANARE_NODE") == self.socket:
-                del os.environ["HANARE_NODE"]
-            self._nodes.stop()
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __reduce__(self) -> Any:
         return connect, ()
 
@@ -543,9 +471,7 @@ class Pool:
         return f"<hanare.Pool at {self.socket or _hanare.node_socket()}, node {self.node}>"
 
 
-#: The attachments of this process, by socket and tenant's file.
-_pools: dict[tuple[str, str | None], Pool] = {}
-_pools_lock = threading.Lock()
+_attachment.made_by_connect = Pool
 
 
 def connect(
@@ -584,27 +510,7 @@ def connect(
     TenantRefused
         The pool has no tenant of that name and key.
     """
-    with _pools_lock:
-        place = socket or _hanare.node_socket()
-        whose = None if tenant is None else os.fspath(tenant)
-        known = _pools.get((place, whose))
-        if known is not None:
-            return known
-        try:
-            pool = Pool(place, tenant=whose)
-        except NoNode:
-            if socket is not None or not start or whose is not None or os.environ.get("HANARE_TENANT"):
-                raise
-            started = _node.Nodes(nodes, memory)
-            place = started.sockets[0]
-            # Programs that this one starts are to find it too.
-            os.environ["HANARE_NODE"] = place
-            pool = Pool(place, started)
-            lent = pool.info().rows[0][3] >> 20
-            which = "one was started that lends" if nodes == 1 else f"{nodes} were started, each of which lends"
-            print(f"hanare: no node on this host; {which} {lent} MiB until this program ends", file=sys.stderr)
-        _pools[place, whose] = pool
-        return pool
+    return cast(Pool, _attachment.connect(socket, memory=memory, nodes=nodes, start=start, tenant=tenant))
 
 
 def _reopen(name: str, gid: int, layout: Layout, readonly: bool, mapped: bool) -> Any:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, AsyncIterator, Iterable, Iterator
+from typing import Any, AsyncIterator, Iterable, Iterator
 
 from . import _hanare
+from ._attachment import Attachment, connect
+from ._trust import named, trusting
 from .sync import _await, _readable
-
-if TYPE_CHECKING:
-    from .pool import Pool
 
 __all__ = ["Queue", "Reader", "Writer"]
 
@@ -44,7 +43,7 @@ class Queue:
     b'first'
     """
 
-    def __init__(self, pool: Pool, name: str, native: _hanare.Queue) -> None:
+    def __init__(self, pool: Attachment, name: str, native: _hanare.Queue) -> None:
         self._pool, self.name, self._opened, self._in = pool, name, native, pool._native
         self.block, self.record, self.depth, self.ports, self.overflow = native.form
 
@@ -85,11 +84,9 @@ class Queue:
 
     def remove(self) -> None:
         """Remove it with all that it holds."""
-        self._pool.remove(self.name)
+        self._pool._native.remove(self.name)
 
     def __reduce__(self) -> Any:
-        from ._trust import named
-
         return _reopen, (self.name, named(self._pool))
 
     def __repr__(self) -> str:
@@ -215,6 +212,5 @@ class Reader(_Port):
 
 def _reopen(name: str, trust: tuple[int | str, ...]) -> Queue:
     """Open what another program has pickled."""
-    from .pool import connect
-
-    return connect(start=False).queue(name, trust=trust)
+    pool = trusting(connect(start=False), trust)
+    return Queue(pool, name, pool._native.open_queue(name))

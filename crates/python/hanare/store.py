@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from . import _hanare
+from ._attachment import Attachment
 from ._table_handle import TableHandle
 from ._trust import Trusted, named, trusting
-from .pool import Pool
 
 __all__ = ["Store"]
 
@@ -71,7 +71,7 @@ class Store(TableHandle[_hanare.Store]):
         self,
         name: str,
         *,
-        pool: Pool | None = None,
+        pool: Attachment | None = None,
         bytes: int = 64 << 20,
         evict: Literal["lru", "lfu", "ttl"] = "lru",
         entries: int | None = None,

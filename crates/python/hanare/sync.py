@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from . import _hanare
-
-if TYPE_CHECKING:
-    from .pool import Pool
+from ._attachment import Attachment
 
 __all__ = ["Group", "Lock"]
 
@@ -89,7 +87,7 @@ class Lock:
     ...     accounts[7] += 1
     """
 
-    def __init__(self, pool: Pool, name: str, shared: bool = False) -> None:
+    def __init__(self, pool: Attachment, name: str, shared: bool = False) -> None:
         self._pool, self.name, self.shared = pool, name, shared
         self._held: _hanare.Held | None = None
         self._holder = 0
@@ -237,7 +235,7 @@ class Group:
         How many there are; the same for all.
     """
 
-    def __init__(self, pool: Pool, name: str, parties: int) -> None:
+    def __init__(self, pool: Attachment, name: str, parties: int) -> None:
         self._group = pool._native.group(name, parties)
         self.name, self.parties = name, parties
 

@@ -2,7 +2,7 @@
 //!
 //! A module is a file, or a folder with all that is in it. What a folder's own file (`mod.rs`) holds belongs to none of its modules.
 
-use super::sources::{Source, is_for_tests, product};
+use super::sources::{Source, is_for_tests, product, root};
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use std::collections::{BTreeMap, BTreeSet};
@@ -173,6 +173,32 @@ fn tree_of<'a>(sources: impl Iterator<Item = &'a Source>) -> Tree {
     tree
 }
 
+/// Which modules of the Python package use which, also in functions and for types alone.
+fn arrows_of_python() -> BTreeMap<String, BTreeSet<String>> {
+    let entries = |folder: &std::path::Path| -> Vec<(String, std::path::PathBuf)> {
+        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        paths.map(|path| (path.file_stem().unwrap().to_str().unwrap().to_owned(), path)).collect()
+    };
+    let modules: BTreeMap<String, std::path::PathBuf> = entries(&root().join("crates/python/hanare"))
+        .into_iter()
+        .filter(|(_, path)| path.extension().is_some_and(|kind| kind == "py") || path.join("__init__.py").is_file())
+        .collect();
+    let used = |(from, path): (&String, &std::path::PathBuf)| {
+        let (files, dots) =
+            if path.is_dir() { (entries(path), "from ..") } else { (vec![(from.clone(), path.clone())], "from .") };
+        let files = files.into_iter().filter(|(_, file)| file.extension().is_some_and(|kind| kind == "py"));
+        let text: String = files.map(|(_, file)| std::fs::read_to_string(file).unwrap() + "\n").collect();
+        let brought = text.lines().filter_map(|line| line.trim_start().strip_prefix(dots)?.split_once(" import "));
+        let named = brought.flat_map(|(place, names)| match place.split('.').next() {
+            Some("") | None => names.split([',', ' ']).map(str::to_owned).collect(),
+            Some(module) => vec![module.to_owned()],
+        });
+        let named = named.filter(|name| name != from && modules.contains_key(name)).collect();
+        (from.clone(), named)
+    };
+    modules.iter().map(used).collect()
+}
+
 #[test]
 fn modules_of_a_folder_form_no_circle() {
     let sources = product();
@@ -187,6 +213,10 @@ fn modules_of_a_folder_form_no_circle() {
             );
         }
     }
+    let python = arrows_of_python();
+    assert!(python["array"].contains("_functions"), "imports are found");
+    found
+        .extend(circles_of(&python).iter().map(|circle| ("python/hanare".to_owned(), circle.iter().copied().cloned().collect())));
     let lines = include_str!("known/circles.txt").lines().filter(|line| !line.starts_with('#'));
     let known: Vec<(&str, BTreeSet<String>)> = lines
         .filter_map(|line| line.split_once(": "))
