@@ -374,7 +374,7 @@ impl Relay {
     /// A node behind a relay, in the pool of `join`.
     fn before_a_node(join: &str) -> (Node, Arc<Relay>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let port = hanare_testkit::free_address();
         let advertise = Some(listener.local_addr().unwrap().to_string());
         let (join, listen) = (Some(join.to_owned()), port.to_string());
         let node = Node::start(NodeOptions { join, advertise, listen, ..support::options(64 << 20) }).unwrap();

@@ -254,8 +254,7 @@ fn an_owner_that_unmaps_while_the_home_is_away_is_told_and_so_are_readers() {
 
 #[test]
 fn a_host_that_its_home_could_not_reach_is_told_when_it_is_reached_again() {
-    let bind = || TcpListener::bind("127.0.0.1:0").unwrap();
-    let (front, behind) = (bind(), bind().local_addr().unwrap());
+    let (front, behind) = (TcpListener::bind("127.0.0.1:0").unwrap(), hanare_testkit::free_address());
     let mut apart = Apart::start(2);
     apart.add_behind(&behind.to_string(), &front.local_addr().unwrap().to_string());
     let relay = Relay::start(front, behind);

@@ -1,4 +1,4 @@
-//! Shared parts of all crates' tests: programs that they start, reports of tests that did not run, and bounds of time.
+//! Shared parts of all crates' tests: programs that they start, reports of tests that did not run, addresses, and bounds of time.
 //!
 //! *Actors.* A test starts its own test program again as a node, a rank or a victim. [`actors!`] lists the functions that may be played so,
 //! and [`words`] are the words that play one. No actor is a test, so `#[ignore]` marks long tests alone.
@@ -6,12 +6,17 @@
 //! *Skips.* A test that lacks what `scripts/prepare.sh` installs calls [`uninstalled`], which fails where `CI` is set. A test that lacks a
 //! right, a kernel or a device calls [`unable`]. Both print past the capture of what passing tests print; `make test` counts them.
 //!
+//! *Addresses.* [`free_address`] is where a node is to listen whose address a test knows before.
+//!
 //! *Bounds.* [`paced`] and [`Patience`] give an idle machine's bound as long as a busy one takes.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -47,7 +52,7 @@ pub fn act(actors: &[(&str, fn())]) {
             None => panic!("no actor {name} in {:?}", std::env::args().next()),
         },
         _ => {
-            let names: std::collections::BTreeSet<&str> = actors.iter().map(|(name, _)| *name).collect();
+            let names: BTreeSet<&str> = actors.iter().map(|(name, _)| *name).collect();
             assert_eq!(names.len(), actors.len(), "two actors of one name");
         }
     }
@@ -82,6 +87,20 @@ fn say(reason: &str) {
         let written =
             OpenOptions::new().create(true).append(true).open(&file).and_then(|mut file| file.write_all(line.as_bytes()));
         written.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    }
+}
+
+/// An address of this host at which nobody listens. Each test program has a loopback address of its own. So no other one is given the port
+/// before the node listens there, or between two lives of the node.
+pub fn free_address() -> SocketAddr {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let own = Ipv4Addr::new(127, 64 | high, middle, low);
+    loop {
+        let address = TcpListener::bind((own, 0)).and_then(|listener| listener.local_addr()).expect("a port of this host");
+        if GIVEN.lock().expect("nobody panics with it").insert(address.port()) {
+            return address;
+        }
     }
 }
 

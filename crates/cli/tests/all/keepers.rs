@@ -42,26 +42,26 @@ pub struct Keepers {
 impl Keepers {
     /// Three keepers that have begun.
     pub fn start() -> Keepers {
-        Keepers::start_at("127.0.0.1", ["64M"; 3])
+        Keepers::start_by(None, ["64M"; 3], Build::Today)
     }
 
     /// The same, of the release before.
     pub fn start_of(build: Build) -> Keepers {
-        Keepers::start_by("127.0.0.1", ["64M"; 3], build)
+        Keepers::start_by(None, ["64M"; 3], build)
     }
 
-    /// The same, with that name or number of this host in their addresses, and what each lends.
-    fn start_at(host: &str, memory: [&'static str; 3]) -> Keepers {
-        Keepers::start_by(host, memory, Build::Today)
-    }
-
-    fn start_by(host: &str, memory: [&'static str; 3], build: Build) -> Keepers {
+    /// The same, with that name of this host in their addresses, and what each lends.
+    fn start_by(name: Option<&str>, memory: [&'static str; 3], build: Build) -> Keepers {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let test = COUNT.fetch_add(1, Ordering::Relaxed);
         // The ports are the same in all lives, so they are chosen here.
-        let listeners: Vec<TcpListener> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let listeners = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let address = |listener: &TcpListener| match name {
+            Some(name) => format!("{name}:{}", listener.local_addr().unwrap().port()),
+            None => hanare_testkit::free_address().to_string(),
+        };
         let node = |(at, listener): (usize, &TcpListener)| Node {
-            address: format!("{host}:{}", listener.local_addr().unwrap().port()),
+            address: address(listener),
             socket: format!("@hanare-keepers-{}-{test}-{at}", std::process::id()),
             name: format!("k{at}"),
             memory: memory[at],
@@ -270,7 +270,7 @@ fn when_the_coordinator_stands_still_another_keeper_goes_on_and_the_first_is_non
 #[test]
 fn a_keeper_that_does_not_lead_is_missed_by_nobody() {
     // Keepers may be listed by names: each still knows itself.
-    let mut keepers = Keepers::start_at("localhost", ["64M"; 3]);
+    let mut keepers = Keepers::start_by(Some("localhost"), ["64M"; 3], Build::Today);
     let leader = keepers.leader();
     let other = (leader + 1) % 3;
     let socket = keepers.nodes[leader].socket.clone();
@@ -289,7 +289,7 @@ fn a_keeper_that_does_not_lead_is_missed_by_nobody() {
 
 #[test]
 fn a_keeper_may_lend_nothing_and_its_programs_have_regions_elsewhere() {
-    let mut keepers = Keepers::start_at("127.0.0.1", ["64M", "64M", "0"]);
+    let mut keepers = Keepers::start_by(None, ["64M", "64M", "0"], Build::Today);
     keepers.leader();
     let pool = keepers.client(2);
     let witness = pool.node();
@@ -336,8 +336,7 @@ impl Keepers {
     /// Starts a node more, which is no keeper. Returns its place.
     fn join(&mut self) -> usize {
         let at = self.nodes.len();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let (address, socket) = (format!("127.0.0.1:{port}"), format!("{}-{at}", self.nodes[0].socket));
+        let (address, socket) = (hanare_testkit::free_address().to_string(), format!("{}-{at}", self.nodes[0].socket));
         self.nodes.push(Node { address, socket, name: format!("k{at}"), memory: "64M", build: Build::Today, process: None });
         self.restart(at);
         at

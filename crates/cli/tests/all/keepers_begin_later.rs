@@ -4,7 +4,6 @@ use crate::pool;
 
 use hanare::{CreateOptions, Placement, Pool};
 use pool::{Running, command, run, signal, wait_until};
-use std::net::TcpListener;
 use std::path::PathBuf;
 
 /// Three nodes with a folder each; the last one is the coordinator at first.
@@ -18,8 +17,7 @@ const FIRST: usize = 2;
 
 impl Hosts {
     fn new() -> Hosts {
-        let listeners: Vec<TcpListener> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let mut addresses: Vec<String> = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
+        let mut addresses = [(); 3].map(|()| hanare_testkit::free_address().to_string()).to_vec();
         addresses.sort();
         Hosts { folder: tempfile::tempdir().unwrap(), addresses }
     }

@@ -7,7 +7,7 @@ use pool::{Build, Node, Nodes, command, run};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 /// The page of a node with `--prometheus`.
@@ -29,8 +29,8 @@ fn told(nodes: &Nodes) -> BTreeMap<String, u64> {
 
 /// Two nodes, of which the first tells metrics. Its own host reaches the region `small` there by commands, too.
 fn nodes() -> (Nodes, String) {
-    // A port that was free a moment ago; the node needs one that the test knows.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    // The test has to know the port.
+    let address = hanare_testkit::free_address().to_string();
     let home = Node::start(None, &["--prometheus", &address]);
     let other = Node::start(Some(&home.address), &[]);
     let nodes = Nodes { nodes: vec![home, other] };

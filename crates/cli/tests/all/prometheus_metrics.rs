@@ -4,7 +4,7 @@ use crate::pool;
 
 use pool::Node;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -19,8 +19,8 @@ fn ask(address: &str, request: &str) -> String {
 
 #[test]
 fn a_scraper_gets_the_status() {
-    // A port that was free a moment ago; the node needs one that the test knows.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    // The test has to know the port.
+    let address = hanare_testkit::free_address().to_string();
     let _node = Node::start(None, &["--prometheus", &address, "--name", "measured"]);
     let answer = ask(&address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
@@ -37,7 +37,7 @@ fn a_scraper_gets_the_status() {
 
 #[test]
 fn commands_are_counted_by_the_host_that_they_come_from() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let address = hanare_testkit::free_address().to_string();
     let home = Node::start(None, &["--prometheus", &address]);
     let other = Node::start(Some(&home.address), &[]);
     let nodes = pool::Nodes { nodes: vec![home, other] };
@@ -61,7 +61,7 @@ fn commands_are_counted_by_the_host_that_they_come_from() {
 
 #[test]
 fn a_token_is_asked_for_and_needed_beyond_this_host() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let address = hanare_testkit::free_address().to_string();
     let folder = tempfile::tempdir().unwrap();
     let token = folder.path().join("token");
     std::fs::write(&token, "0123456789abcdef\n").unwrap();
@@ -90,7 +90,7 @@ fn without_a_token_only_this_host_is_served() {
 /// A crowd that sends its requests byte by byte, and comes again whenever it is cut off, holds no place for long.
 #[test]
 fn a_crowd_that_dawdles_keeps_no_probe_out() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let address = hanare_testkit::free_address().to_string();
     let _node = Node::start(None, &["--prometheus", &address]);
     let mut crowd: Vec<TcpStream> = (0..128).map(|_| TcpStream::connect(&address).unwrap()).collect();
     let (stop, stopped) = std::sync::mpsc::channel::<()>();

@@ -62,7 +62,7 @@ impl Rows {
     fn start() -> Rows {
         let state = tempfile::tempdir().unwrap();
         // The port must be the same in the coordinator's next life, so it is chosen here.
-        let at = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let at = hanare_testkit::free_address().to_string();
         let coordinator = Lasting::start("c", state.path(), &at, None);
         let other = Lasting::start("o", state.path(), "127.0.0.1:0", Some(&at));
         Rows { state, at, coordinator, other }

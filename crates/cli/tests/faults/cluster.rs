@@ -87,7 +87,7 @@ impl Cluster {
     pub fn with_bound(count: usize, answer_ms: u64) -> Cluster {
         let state = tempfile::tempdir().unwrap();
         // The port must be the same in the coordinator's next life, so it is chosen here.
-        let at = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let at = hanare_testkit::free_address().to_string();
         let mut cluster = Cluster { state, at, answer_ms, nodes: Vec::new(), levels: Vec::new() };
         for index in 0..count {
             let node = cluster.start_node(index);

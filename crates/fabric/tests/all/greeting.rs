@@ -270,7 +270,7 @@ fn silence_ends_at_the_deadline() {
 
 #[test]
 fn nobody_there_is_no_node() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let address = hanare_testkit::free_address().to_string();
     assert!(matches!(join(&address, KEY).map(drop), Err(Error::NoNode { .. })));
 
     let (address, greeter) = node(KEY, soon());

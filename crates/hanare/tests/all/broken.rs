@@ -259,7 +259,7 @@ fn units_that_nobody_waited_for_are_read_once_and_in_order_whatever_becomes_of_t
 /// A pool whose home clients reach through a relay, and a node that reaches it itself.
 fn home_behind_relay() -> (Node, Node, Relay) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let own = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let own = hanare_testkit::free_address();
     let advertise = Some(listener.local_addr().unwrap().to_string());
     let home = Node::start(NodeOptions { advertise, listen: own.to_string(), ..options(16 << 20) }).unwrap();
     let near = Node::start(NodeOptions { join: Some(own.to_string()), ..options(16 << 20) }).unwrap();

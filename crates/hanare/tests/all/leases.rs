@@ -187,7 +187,7 @@ fn a_program_that_is_stopped_keeps_no_lock_from_others() {
 fn pair() -> (Node, Node, Relay) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let advertise = Some(listener.local_addr().unwrap().to_string());
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let port = hanare_testkit::free_address();
     let home = Node::start(NodeOptions { advertise, listen: port.to_string(), ..options(16 << 20) }).unwrap();
     let other = Node::start(NodeOptions { join: Some(port.to_string()), ..options(16 << 20) }).unwrap();
     (home, other, Relay::start(listener, port))
@@ -220,7 +220,7 @@ fn a_connection_that_breaks_takes_no_lock_that_is_kept_and_each_that_is_held() {
 #[test]
 fn a_home_that_began_again_lends_nothing_of_the_life_before() {
     let folder = tempfile::tempdir().unwrap();
-    let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let at = hanare_testkit::free_address().to_string();
     let first_life = options(16 << 20);
     let start = || {
         let journal = Some(folder.path().join("journal"));

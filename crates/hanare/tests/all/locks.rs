@@ -167,7 +167,7 @@ fn a_killed_holders_lock_goes_on_and_the_next_is_told_once() {
 fn pair() -> (Node, Node, Relay) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let advertise = Some(listener.local_addr().unwrap().to_string());
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let port = hanare_testkit::free_address();
     let home = Node::start(NodeOptions { advertise, listen: port.to_string(), ..options(16 << 20) }).unwrap();
     let other = Node::start(NodeOptions { join: Some(port.to_string()), ..options(16 << 20) }).unwrap();
     (home, other, Relay::start(listener, port))
@@ -240,7 +240,7 @@ fn a_home_that_does_not_answer_holds_nobody_beyond_the_bound_nor_takes_other_loc
 #[test]
 fn a_home_that_began_again_says_so_to_the_first_taker_of_each_lock() {
     let folder = tempfile::tempdir().unwrap();
-    let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let at = hanare_testkit::free_address().to_string();
     let first_life = options(16 << 20);
     let start = || {
         let journal = Some(folder.path().join("journal"));

@@ -22,9 +22,8 @@ struct Pair {
 
 fn pair() -> Pair {
     // Where a node listens is known when it runs; what it advertises must be known before.
-    let port = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let start = |join: Option<String>| {
-        let (listener, port) = (TcpListener::bind("127.0.0.1:0").unwrap(), port());
+        let (listener, port) = (TcpListener::bind("127.0.0.1:0").unwrap(), hanare_testkit::free_address());
         let advertise = listener.local_addr().unwrap().to_string();
         let between = Between::start(listener, port);
         let options = NodeOptions { join, advertise: Some(advertise), listen: port.to_string(), ..options(32 << 20) };

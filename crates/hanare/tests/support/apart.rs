@@ -199,7 +199,8 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 fn coordinator(journal: Option<&tempfile::TempDir>, before: Option<&Apiece>) -> Vec<(&'static str, String)> {
     let mut settings = vec![(JOIN, String::new())];
     settings.extend(journal.map(|folder| (JOURNAL, folder.path().join("journal").to_str().unwrap().to_owned())));
-    settings.extend(before.map(|before| (LISTEN, before.address.clone())));
+    let first = || journal.map(|_| hanare_testkit::free_address().to_string());
+    settings.extend(before.map(|before| before.address.clone()).or_else(first).map(|address| (LISTEN, address)));
     settings.extend(before.map(|before| (SOCKET, before.socket.clone())));
     settings
 }

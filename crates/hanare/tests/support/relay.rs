@@ -112,7 +112,7 @@ pub fn nodes_beside_relay() -> (Node, Node, Relay) {
     let first = Node::start(options(16 << 20)).unwrap();
     let join = Some(first.address().to_owned());
     let advertise = Some(listener.local_addr().unwrap().to_string());
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let port = hanare_testkit::free_address();
     let second = Node::start(NodeOptions { join, advertise, listen: port.to_string(), ..options(16 << 20) }).unwrap();
     let relay = Relay::start(listener, port);
     (first, second, relay)
