@@ -77,6 +77,10 @@ defects! {
     ForgetPorts,
     /// The home of queues does not hear that connections end.
     KeepPorts,
+    /// Stores of a flush have their effect at the home before its last part has come.
+    ApplyParts,
+    /// Copies do not get parts of stores before the last one.
+    LosePart,
     /// The coordinator of a keeper that leads, or led, acts on outputs before a majority has their batch.
     AnswerUndecided,
     /// Answers without records leave without a round of questions.

@@ -53,8 +53,8 @@ impl Cluster {
 
     /// A frame that leaves an end, as its receiver gets it, if it does.
     pub(super) fn tampered_frame(&mut self, place: u64, bytes: Vec<u8>) -> Option<Vec<u8>> {
-        if self.has(Defect::ForgetHeads) {
-            return Some(self.tampered_frees(bytes));
+        if self.has(Defect::ForgetHeads) || self.has(Defect::LosePart) {
+            return Some(self.tampered_call(bytes));
         }
         if !self.has(Defect::AdmitEarly) && !self.has(Defect::MissWhileMade) {
             return Some(bytes);

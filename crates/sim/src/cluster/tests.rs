@@ -33,13 +33,14 @@ const BUDGET_EVENTS: [&str; 24] = [
 ];
 
 /// Events of queues that the same run meets.
-const QUEUE_EVENTS: [&str; 14] = [
+const QUEUE_EVENTS: [&str; 15] = [
     "appends given up",
     "appends that are sent again",
     "appends that count",
     "appends without room",
     "calls on queues that are sent again",
     "connections of queues broken",
+    "flushes",
     "lanes closed",
     "lanes lost",
     "lanes resumed",

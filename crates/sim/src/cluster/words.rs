@@ -110,7 +110,7 @@ fn begins_alone(region: usize) -> bool {
     region + 1 == REGION_COUNT
 }
 
-fn word_at(word: usize) -> u64 {
+pub(super) fn word_at(word: usize) -> u64 {
     word as u64 * WORD_STEP
 }
 
@@ -385,7 +385,7 @@ impl Cluster {
     }
 }
 
-fn number_of(region: &RegionRecord) -> usize {
+pub(super) fn number_of(region: &RegionRecord) -> usize {
     (0..REGION_COUNT).find(|number| region.name == region_name(*number)).unwrap_or_default()
 }
 

@@ -1,5 +1,5 @@
 //! Queues of regions with copies. Programs append numbered units to lanes and read them, at the home of each moment. A queue lies behind the words of
-//! its region, so its extent moves, and dies, with those.
+//! its region, so its extent moves, and dies, with those. Another program of each region flushes its mapping.
 //!
 //! Writers send and repeat appends by the rule of the product ([`hanare_protocol::queue::appends`]). A program keeps a connection to each home that
 //! it has asked. A connection ends for its two sides at different moments. Programs die with their node, or alone, and have successors.
@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `programs` | programs that begin and end, and their calls, which go to the next home where one is lost |
 //! | `writers`, `readers` | what they do, and what comes of answers |
+//! | `stores` | flushes: stores in parts that count together |
 //! | `links` | connections: messages in order, breaks, and who hears of them when |
 //! | `service` | the home's side |
 //! | `judge` | each answered unit is read once, in its writer's order, and freed when a reader has it |
@@ -19,10 +20,12 @@ mod links;
 mod programs;
 mod readers;
 mod service;
+mod stores;
 mod writers;
 
+use super::memory::SimExtent;
 use super::process::ProcessLife;
-use super::{Cluster, Defect, Event, Terms};
+use super::{Cluster, Defect, Event, Terms, words};
 use crate::Plan;
 use crate::check::{Check, check};
 use crate::dice::Dice;
@@ -32,16 +35,19 @@ use hanare_protocol::id::{ClientId, Grant, Slot};
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::queue::{Appended, Overflow, QueueForm, Unit};
 use hanare_protocol::wire::queue::QueueRequest;
+use hanare_protocol::wire::stores::StorePart;
 use judge::QueueJudge;
 use links::QueueLink;
 use programs::QueueProgram;
 pub(super) use service::is_of_queue;
 use std::collections::{BTreeMap, VecDeque};
+use stores::ImageLog;
 
 /// Regions with a queue: those of words that are made with copies.
-const QUEUE_COUNT: usize = super::words::REGION_COUNT - 1;
-/// Programs of a queue: the first reads, the others write. There are more writers than lanes.
-const PROGRAM_COUNT: usize = 4;
+const QUEUE_COUNT: usize = words::REGION_COUNT - 1;
+/// Programs of a region: the first reads its queue, the last one flushes its mapping, the others write to the queue. There are more writers than
+/// lanes.
+const PROGRAM_COUNT: usize = 5;
 /// First byte of the array in its region's extent, behind the counts of additions.
 const ARRAY_AT: u64 = 2 * STAGE_LEN as u64 + 128;
 /// Bytes of a block: its writer's number, and its own from 1.
@@ -117,6 +123,8 @@ pub(crate) enum QueueAsk {
         lane: u32,
         operand: Vec<u8>,
     },
+    /// A part of the stores of a flush.
+    Store(StorePart),
 }
 
 #[derive(Clone, Debug)]
@@ -139,6 +147,7 @@ pub(super) struct QueuePrograms {
     /// Commands of each link: a home does them one after the other.
     commands: BTreeMap<u64, VecDeque<QueueMessage>>,
     judge: QueueJudge,
+    images: [ImageLog; QUEUE_COUNT],
 }
 
 /// The queues of a run that has some.
@@ -146,8 +155,8 @@ pub(super) fn queues(plan: Plan, terms: Terms, defect: Option<Defect>) -> Option
     let is_played = defect.map_or(plan.seed % 5 == 3, Defect::is_of_queues) && terms == Terms::Budget;
     let mut dice = Dice::new(plan.seed ^ SALT);
     let overflows = std::array::from_fn(|_| dice.pick(&[Overflow::Wait, Overflow::Refuse]));
-    let (programs, programs_ever, links, links_ever, commands, judge) = Default::default();
-    is_played.then_some(QueuePrograms { dice, overflows, programs, programs_ever, links, links_ever, commands, judge })
+    let (programs, programs_ever, links, links_ever, commands, judge, images) = Default::default();
+    is_played.then_some(QueuePrograms { dice, overflows, programs, programs_ever, links, links_ever, commands, judge, images })
 }
 
 fn region_of(program: usize) -> usize {
@@ -156,6 +165,10 @@ fn region_of(program: usize) -> usize {
 
 fn is_reader(program: usize) -> bool {
     program.is_multiple_of(PROGRAM_COUNT)
+}
+
+fn is_storer(program: usize) -> bool {
+    program % PROGRAM_COUNT == PROGRAM_COUNT - 1
 }
 
 impl QueuePrograms {
@@ -261,8 +274,13 @@ impl Cluster {
         for record in Self::word_regions(&home.coordinator) {
             let copies = record.holders.first().map_or(&[][..], |known| &known.copies);
             let holders = record.layout.extents().next().into_iter().chain(copies);
-            let mut ports =
-                holders.filter_map(|holder| self.holder(holder.node, record.gid, holder.slot)).map(|extent| extent.ports());
+            let holders = holders.filter_map(|holder| self.holder(holder.node, record.gid, holder.slot));
+            let holders: Vec<&SimExtent> = holders.collect();
+            let region = words::number_of(record);
+            if let Some(images) = queues.images.get(region) {
+                holders.iter().try_for_each(|extent| images.judge(region, extent))?;
+            }
+            let mut ports = holders.iter().map(|extent| extent.ports());
             let Some(first) = ports.next() else { continue };
             check(ports.all(|other| other == first), || format!("holders of '{}' have not the same ports", record.name))?;
         }

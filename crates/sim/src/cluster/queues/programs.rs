@@ -1,9 +1,11 @@
 //! Programs of queues: how they begin and end, and calls that go to the next home where one is lost.
 
 use super::readers::QueueReader;
+use super::stores::{Storer, is_gone};
 use super::writers::QueueWriter;
 use super::{
-    ARRAY_AT, Cluster, Event, Outcome, ProcessLife, QueueAsk, QueueEvent, QueueMessage, QueueReply, is_reader, region_of,
+    ARRAY_AT, Cluster, Event, Outcome, ProcessLife, QueueAsk, QueueEvent, QueueMessage, QueueReply, is_reader, is_storer,
+    region_of,
 };
 use crate::check::Check;
 use crate::cluster::process::Opener;
@@ -58,6 +60,7 @@ struct QueueCallOut {
 pub(super) enum QueueRole {
     Writer(QueueWriter),
     Reader(QueueReader),
+    Storer(Storer),
 }
 
 impl QueueProgram {
@@ -107,11 +110,13 @@ impl Cluster {
         queues.programs_ever += 1;
         let number = FIRST_CLIENT + queues.programs_ever;
         let (id, port) = (ClientId::at(node, number), PortId(number.into()));
-        let role = match is_reader(program) {
-            true => QueueRole::Reader(QueueReader::default()),
-            false => QueueRole::Writer(QueueWriter::new(queues.dice.between(1, 40))),
+        let role = match program {
+            reader if is_reader(reader) => QueueRole::Reader(QueueReader::default()),
+            storer if is_storer(storer) => QueueRole::Storer(Storer::default()),
+            _ => QueueRole::Writer(QueueWriter::new(queues.dice.between(1, 40))),
         };
-        let (links, view, is_opening, next_seq, call, has_array) = Default::default();
+        let (links, view, is_opening, next_seq, call) = Default::default();
+        let has_array = is_storer(program);
         queues.programs.insert(program, QueueProgram { at, id, port, links, view, is_opening, next_seq, call, has_array, role });
         queues.judge.on_begun(port);
         let leases = Leases::new(Steps::new(LEASES_LEN), 0);
@@ -159,6 +164,14 @@ impl Cluster {
         }
     }
 
+    /// The flush of a program, with its name.
+    pub(super) fn storer(&mut self, program: usize) -> Option<(ClientId, &mut Storer)> {
+        match self.queues_mut().programs.get_mut(&program)? {
+            QueueProgram { id, role: QueueRole::Storer(storer), .. } => Some((*id, storer)),
+            _ => None,
+        }
+    }
+
     /// A program has its next turn after a while.
     pub(super) fn plan_queue_turn(&mut self, program: usize, pauses: &[u64]) {
         let queues = self.queues_mut();
@@ -182,7 +195,11 @@ impl Cluster {
         if !me.has_array {
             return self.call_queue(program, QueueAsk::Get { offset: ARRAY_AT, len: LINE_LEN });
         }
-        if is_reader(program) { self.go_on_reading(program) } else { self.go_on_writing(program) }
+        match program {
+            reader if is_reader(reader) => self.go_on_reading(reader),
+            storer if is_storer(storer) => self.go_on_storing(storer),
+            writer => self.go_on_writing(writer),
+        }
     }
 
     /// A program asks something, and waits for the answer. It asks the home of each moment.
@@ -312,8 +329,12 @@ impl Cluster {
         let is_of_call = |call: &mut QueueCallOut| call.sent.is_some_and(|(other, _)| other == seq);
         let Some(call) = me.call.take_if(is_of_call) else { return self.on_append_outcome(program, seq, outcome) };
         match outcome {
-            Err(error) if is_moving(&error) => {
-                (me.call, me.view) = (Some(QueueCallOut { ask: call.ask, sent: None }), None);
+            Err(error) if is_moving(&error) && !is_gone(&error) => {
+                let mut ask = call.ask;
+                if let QueueAsk::Store(part) = &mut ask {
+                    part.once.call.is_repeat = true;
+                }
+                (me.call, me.view) = (Some(QueueCallOut { ask, sent: None }), None);
                 self.count("calls on queues that are sent again");
                 self.plan_queue_turn(program, &PAUSES);
                 Ok(())
@@ -332,10 +353,10 @@ impl Cluster {
     }
 
     fn on_queue_called(&mut self, program: usize, ask: QueueAsk, outcome: Outcome<QueueReply>) -> Check {
-        if is_reader(program) {
-            self.on_reader_called(program, ask, outcome)
-        } else {
-            self.on_writer_called(program, &ask, outcome)
+        match program {
+            reader if is_reader(reader) => self.on_reader_called(reader, ask, outcome),
+            storer if is_storer(storer) => self.on_stored(storer, outcome),
+            writer => self.on_writer_called(writer, &ask, outcome),
         }
     }
 }

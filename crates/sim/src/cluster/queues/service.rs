@@ -6,6 +6,7 @@ use crate::check::Check;
 use crate::cluster::memory::SimExtent;
 use crate::cluster::{Defect, words};
 use hanare_home::{Bytes, Input, Memory, Waiter};
+use hanare_protocol::copies::UpdateCall;
 use hanare_protocol::id::{Gid, Grant, Rights, Slot, User};
 use hanare_protocol::queue::PortId;
 use hanare_protocol::queue::home::LaneState;
@@ -46,22 +47,29 @@ impl Cluster {
         };
         self.note(format!("link {link}: {message:?}"));
         self.end_older_links(link, (home, id))?;
-        let QueueAsk::Port(request) = message.what else {
-            let commands = self.queues_mut().commands.entry(link).or_default();
-            commands.push_back(message);
-            return if commands.len() == 1 { self.next_queue_command(link, home) } else { Ok(()) };
+        let QueueMessage { slot, grant, .. } = message;
+        let request = match message.what {
+            QueueAsk::Port(request) => {
+                let request = if self.has(Defect::ForgetFrees) { without_free(request) } else { request };
+                SyncRequest::Queue(ArrayAt { slot, grant, offset: ARRAY_AT }, request)
+            }
+            QueueAsk::Store(part) => {
+                if let Ok(extent) = self.queue_extent(home, slot, grant) {
+                    self.store_early(&extent, &part);
+                }
+                SyncRequest::Store { slot, grant, part }
+            }
+            _ => {
+                let commands = self.queues_mut().commands.entry(link).or_default();
+                commands.push_back(message);
+                return if commands.len() == 1 { self.next_queue_command(link, home) } else { Ok(()) };
+            }
         };
         let (region, now_ms) = (self.region_of_link(link), self.now_ms);
-        let request = if self.has(Defect::ForgetFrees) { without_free(request) } else { request };
-        let at = ArrayAt { slot: message.slot, grant: message.grant, offset: ARRAY_AT };
         let uid = words::user_of_region(region);
         let Some(process) = self.process(home) else { return Ok(()) };
         process.lender.has_lease = process.member.homes_until_ms() > now_ms;
-        let input = Input::Request {
-            waiter: Waiter { link, seq: message.seq },
-            from: (id, User { uid, gid: uid }),
-            request: SyncRequest::Queue(at, request),
-        };
+        let input = Input::Request { waiter: Waiter { link, seq: message.seq }, from: (id, User { uid, gid: uid }), request };
         let outputs = process.served.tell(now_ms, input, &process.lender);
         self.take(home, outputs)?;
         self.drain_node(home.0)
@@ -71,7 +79,7 @@ impl Cluster {
         self.program_at(link).map_or(0, region_of)
     }
 
-    /// A home answers a port.
+    /// A home answers a port, or a part of stores.
     pub(in crate::cluster) fn on_queue_answered(&mut self, waiter: Waiter, outcome: Outcome<SyncAnswer>) -> Check {
         let reply = match outcome {
             Ok(SyncAnswer::Done) => Ok(QueueReply::Done),
@@ -102,6 +110,8 @@ impl Cluster {
                     continue;
                 }
             };
+            let region = self.region_of_link(link);
+            self.queues_mut().images[region].judge(region, &extent)?;
             let write = match message.what {
                 QueueAsk::Get { offset, len } => {
                     let mut bytes = vec![0; len as usize];
@@ -110,12 +120,11 @@ impl Cluster {
                     continue;
                 }
                 QueueAsk::Make => {
-                    let region = self.region_of_link(link);
                     let line = self.queues_mut().form(region).encode(1);
                     ExtentWrite::put(vec![(ARRAY_AT, line.len() as u64)], line.to_vec())
                 }
                 QueueAsk::Append { lane, operand } => self.append_of(link, &extent, lane, operand),
-                QueueAsk::Port(_) => return Err("a port's request among commands".to_owned()),
+                QueueAsk::Port(_) | QueueAsk::Store(_) => return Err("a request among commands".to_owned()),
             };
             return self.write_to_queue((home, link), (Bytes::gid(&extent), message.slot), write);
         }
@@ -182,16 +191,24 @@ impl Cluster {
         extent.with_queues(ARRAY_AT, |array| array.resume_lane(0, lane, writer)).ok()
     }
 
-    /// A frame to a copy, as defects have it: copies do not hear that a reader frees units.
-    pub(in crate::cluster) fn tampered_frees(&self, bytes: Vec<u8>) -> Vec<u8> {
+    /// A frame to a copy, as defects have it: copies do not hear that a reader frees units, or do not hear a part of stores.
+    pub(in crate::cluster) fn tampered_call(&self, bytes: Vec<u8>) -> Vec<u8> {
         let Ok(CopyFrame::ToCopy(extent, ToCopy::Write { term, position, stable, entry })) = decode::<CopyFrame>(&bytes) else {
             return bytes;
         };
-        let Some(ExtentCall::Queue(QueueCall { offset, what: QueueChange::Port { request, uid, client } })) = &entry.call else {
-            return bytes;
+        let call = match &entry.call {
+            Some(ExtentCall::Queue(QueueCall { offset, what: QueueChange::Port { request, uid, client } }))
+                if self.has(Defect::ForgetHeads) =>
+            {
+                let what = QueueChange::Port { request: without_free(*request), uid: *uid, client: *client };
+                ExtentCall::Queue(QueueCall { offset: *offset, what })
+            }
+            Some(ExtentCall::Store { is_last: false }) if self.has(Defect::LosePart) => {
+                ExtentCall::ForgetStores(UpdateCall { client: 0, sequence: 0, number: 0, is_repeat: false })
+            }
+            _ => return bytes,
         };
-        let what = QueueChange::Port { request: without_free(*request), uid: *uid, client: *client };
-        let entry = Arc::new(ExtentWrite::call(ExtentCall::Queue(QueueCall { offset: *offset, what })));
+        let entry = Arc::new(ExtentWrite::call(call));
         encode(&CopyFrame::ToCopy(extent, ToCopy::Write { term, position, stable, entry }))
     }
 }
