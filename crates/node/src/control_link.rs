@@ -8,6 +8,7 @@ use hanare_protocol::wire::head::{Head, Kind};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
+use std::time::Instant;
 
 /// The link, what waits to be sent, and what is being received.
 pub(crate) struct ControlLink {
@@ -82,6 +83,14 @@ impl ControlLink {
             }
         }
         (values, ending)
+    }
+
+    /// Waits for the next value. Returns `None` at the deadline, and where the link ends before.
+    pub fn next<T: DeserializeOwned>(&mut self, deadline: Instant) -> Option<T> {
+        while self.inbox.whole.is_empty() {
+            hanare_fabric::wait(&mut *self.link, &mut self.inbox, Some(deadline)).ok()?;
+        }
+        control::decode(&self.inbox.whole.remove(0)).ok()
     }
 
     /// [`ControlLink::receive`] for values that are decoded elsewhere.

@@ -31,6 +31,8 @@ pub(crate) enum ToControl {
     Shared { client: ClientId, result: Result<Answer>, fds: Vec<OwnedFd> },
     /// A try to reach the coordinator ended.
     Dialed(Result<Greeted>),
+    /// A keeper was asked who leads, and named that address.
+    Leads(Option<String>),
     /// The node stood still for a lease, and answers no more as the pool's home of names.
     NamesLapsed,
     /// Another keeper has connected.

@@ -214,14 +214,17 @@ impl Drop for Stopper<'_> {
     }
 }
 
-/// Creates go on at two nodes while something happens to the third, the coordinator. Every region that was answered is there afterwards.
+/// Creates go on at two keepers and at a node that is none, while something happens to the third keeper, the coordinator. Every region that
+/// was answered is there afterwards.
 fn loses(lose: impl FnOnce(&mut Keepers, usize), back: impl FnOnce(&mut Keepers, usize)) {
     let mut keepers = Keepers::start();
     let leader = keepers.leader();
     let others: Vec<usize> = (0..3).filter(|at| *at != leader).collect();
-    let sockets: Vec<String> = others.iter().map(|at| keepers.nodes[*at].socket.clone()).collect();
+    let no_keeper = pool::Node::start(Some(keepers.nodes[leader].address()), &[]);
+    let mut sockets: Vec<String> = others.iter().map(|at| keepers.nodes[*at].socket.clone()).collect();
+    sockets.push(no_keeper.socket.clone());
     let pools: Vec<Pool> = others.iter().map(|at| keepers.client(*at)).collect();
-    let (stop, counts) = (AtomicBool::new(false), [AtomicU32::new(0), AtomicU32::new(0)]);
+    let (stop, counts) = (AtomicBool::new(false), [0; 3].map(AtomicU32::new));
     let made = std::thread::scope(|scope| {
         let works: Vec<_> =
             sockets.iter().zip(&counts).map(|(socket, made)| scope.spawn(|| create(socket, &stop, made))).collect();
@@ -234,8 +237,8 @@ fn loses(lose: impl FnOnce(&mut Keepers, usize), back: impl FnOnce(&mut Keepers,
         drop(stopper);
         works.into_iter().map(|work| work.join().unwrap()).collect::<Vec<_>>()
     });
-    for (names, longest) in &made {
-        eprintln!("{} regions, the longest create took {longest:?}", names.len());
+    for ((names, longest), who) in made.iter().zip(["a keeper", "a keeper", "a node that is none"]) {
+        eprintln!("{} regions by {who}, the longest create took {longest:?}", names.len());
     }
     back(&mut keepers, leader);
     let names: BTreeSet<String> = made.into_iter().flat_map(|(names, _)| names).collect();

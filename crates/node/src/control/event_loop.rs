@@ -240,8 +240,12 @@ impl ControlLoop {
         if self.member.phase() != Phase::Member && self.home.as_ref().is_some_and(|home| home.is_silent(now_ms)) {
             self.lose_home("it does not answer");
         }
+        let asks_keepers = self.asks_keepers();
         if let Some(home) = self.home.as_mut().filter(|_| self.coordination.is_none()) {
             home.dial(now_ms);
+            if asks_keepers {
+                home.ask_another(now_ms);
+            }
         }
         self.tick_readying();
         self.listen_again(now_ms);
@@ -446,7 +450,9 @@ impl ControlLoop {
 
     fn patience_ms(&self) -> u64 {
         let coordinator = self.coordination.as_ref().and_then(Coordination::next_deadline);
-        let home = self.home.as_ref().filter(|_| self.coordination.is_none()).and_then(CoordinatorLink::next_deadline);
+        let asks_keepers = self.asks_keepers();
+        let home = self.home.as_ref().filter(|_| self.coordination.is_none());
+        let home = home.and_then(|home| home.next_deadline(asks_keepers));
         let keeper = self.reigns.as_ref().map(|reigns| reigns.keepers.next_deadline());
         if !self.eager.is_empty() {
             return 0;
@@ -470,6 +476,7 @@ impl ControlLoop {
                 ToControl::HandOver(greeted) => self.service.notify(ToService::HandOver(greeted)),
                 ToControl::Shared { client, result, fds } => self.shared(client, &result, fds),
                 ToControl::Dialed(outcome) => self.dialed(outcome),
+                ToControl::Leads(leader) => self.heard_of_leader(leader),
                 ToControl::NamesLapsed => self.names_lapsed(),
                 ToControl::KeeperCame(greeted) => self.keeper_came(greeted),
                 ToControl::KeeperDialed(address, outcome) => self.keeper_dialed(&address, outcome),

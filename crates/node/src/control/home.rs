@@ -8,6 +8,7 @@ use crate::notices::ToControl;
 use crate::proving;
 use hanare_fabric::tcp::{self, Keys};
 use hanare_protocol::limits::KEEPER_ADDRESS_LEN_MAX;
+use hanare_protocol::wire::control::ToNode;
 use hanare_protocol::wire::greeting::Role;
 use hanare_protocol::{Error, Result};
 use rustix::event::epoll::EventFlags;
@@ -26,6 +27,12 @@ const SILENT_MS: u64 = 1_000;
 /// Time for a keeper to greet: another may lead while it stands still.
 const KEEPER_BOUND: Duration = Duration::from_secs(1);
 
+/// Time without a word of the coordinator after which a member asks another keeper who leads. A renewal has waited for two thirds of it.
+const DOUBT_MS: u64 = 750;
+
+/// Time for that keeper to greet and to answer. One that leads itself says nothing.
+const WORD_BOUND: Duration = Duration::from_millis(400);
+
 pub(crate) struct CoordinatorLink {
     /// The coordinator's address, or those of all keepers.
     addresses: Vec<String>,
@@ -43,6 +50,10 @@ pub(crate) struct CoordinatorLink {
     dial_at_ms: u64,
     /// When the other end was heard last.
     heard_ms: u64,
+    /// The keeper that was asked last who leads.
+    asked: String,
+    is_asking: bool,
+    ask_at_ms: u64,
 }
 
 impl CoordinatorLink {
@@ -69,6 +80,9 @@ impl CoordinatorLink {
             is_dialing,
             dial_at_ms,
             heard_ms,
+            asked: String::new(),
+            is_asking: false,
+            ask_at_ms: 0,
         }
     }
 
@@ -141,6 +155,34 @@ impl CoordinatorLink {
         (self.has_keepers || self.was_sent_on) && self.link.is_some() && now_ms.saturating_sub(self.heard_ms) > SILENT_MS
     }
 
+    /// When the next keeper is to be asked who leads.
+    fn ask_due_ms(&self) -> Option<u64> {
+        let may_ask = self.has_keepers && self.addresses.len() > 1 && self.link.is_some() && !self.is_asking;
+        may_ask.then(|| self.heard_ms.saturating_add(DOUBT_MS).max(self.ask_at_ms))
+    }
+
+    /// Asks the next keeper who leads, if that is due. The link to the coordinator stays: one that is slow leads on.
+    pub fn ask_another(&mut self, now_ms: u64) {
+        if self.ask_due_ms().is_none_or(|due_ms| now_ms < due_ms) {
+            return;
+        }
+        self.ask_at_ms = now_ms.saturating_add(AGAIN_MS);
+        let at = self.addresses.iter().position(|address| *address == self.asked).map_or(0, |at| at + 1);
+        let others = self.addresses[at..].iter().chain(&self.addresses[..at]);
+        let Some(next) = others.into_iter().find(|address| **address != self.address).cloned() else { return };
+        self.asked.clone_from(&next);
+        let (keys, notices) = (self.keys.clone(), self.notices.clone());
+        let ask = move || notices.send(ToControl::Leads(leader_by(&next, &keys)));
+        self.is_asking = std::thread::Builder::new().name("hanare-ask".to_owned()).spawn(ask).is_ok();
+    }
+
+    /// A keeper was asked who leads. Returns the address of another leader than the silent one.
+    pub fn other_leader(&mut self, now_ms: u64, leader: Option<String>) -> Option<String> {
+        self.is_asking = false;
+        let is_silent = self.link.is_some() && now_ms.saturating_sub(self.heard_ms) > DOUBT_MS;
+        leader.filter(|leader| is_silent && *leader != self.address)
+    }
+
     /// The link ended.
     pub fn lost(&mut self, now_ms: u64) -> Option<ControlLink> {
         let link = self.link.take()?;
@@ -166,7 +208,19 @@ impl CoordinatorLink {
         }
     }
 
-    pub fn next_deadline(&self) -> Option<u64> {
-        (self.link.is_none() && !self.is_dialing).then_some(self.dial_at_ms)
+    /// When something is due: a try, or a question to another keeper where this node `asks` them.
+    pub fn next_deadline(&self, asks: bool) -> Option<u64> {
+        let dial = (self.link.is_none() && !self.is_dialing).then_some(self.dial_at_ms);
+        dial.or_else(|| self.ask_due_ms().filter(|_| asks))
+    }
+}
+
+/// The leader by the word of the keeper at an address, if that names one.
+fn leader_by(address: &str, keys: &Keys) -> Option<String> {
+    let until = Instant::now() + WORD_BOUND;
+    let greeted = tcp::connect(address, keys.caller(Role::Control, 0), &proving(keys), until).ok()?;
+    match ControlLink::new(Box::new(greeted.link)).next(until)? {
+        ToNode::Elsewhere { leader } => leader,
+        _ => None,
     }
 }

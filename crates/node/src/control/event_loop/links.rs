@@ -110,6 +110,20 @@ impl ControlLoop {
         }
     }
 
+    /// True if this node asks keepers who leads where the coordinator is silent. A keeper knows by itself.
+    pub(super) fn asks_keepers(&self) -> bool {
+        self.coordination.is_none() && self.member.phase() == Phase::Member && !self.is_keeper()
+    }
+
+    /// A keeper was asked who leads, because the coordinator is silent.
+    pub(super) fn heard_of_leader(&mut self, leader: Option<String>) {
+        let now_ms = self.now_ms();
+        let Some(leader) = self.home.as_mut().and_then(|home| home.other_leader(now_ms, leader)) else { return };
+        if self.coordination.is_none() {
+            self.go_elsewhere(Some(&leader));
+        }
+    }
+
     pub(in crate::control) fn lose_home(&mut self, reason: &str) {
         let now_ms = self.now_ms();
         let Some(link) = self.home.as_mut().and_then(|home| home.lost(now_ms)) else { return };
