@@ -1,7 +1,7 @@
 //! The requests that one call of the user becomes: at most one for each node, unless there are thousands of commands or long lists.
 
 use super::message::{CommandMessage, ListBytes, Needs, PLACE_LEN};
-use super::remote::Remote;
+use super::remote::{NotPosted, Remote};
 use super::request::Request;
 use super::route::ExtentRoute;
 use crate::trace::Span;
@@ -333,8 +333,8 @@ impl<'b> Drafts<'b> {
             // SAFETY: promised by the caller.
             match unsafe { remote.post(request) } {
                 Ok(seq) => tickets.push(remote, seq),
-                Err(error) => {
-                    tickets.effect.note(remote.node(), error.happened());
+                Err(NotPosted { error, happened }) => {
+                    tickets.effect.note(remote.node(), happened);
                     outcome = outcome.and(Err(error));
                 }
             }

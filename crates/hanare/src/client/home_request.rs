@@ -31,7 +31,7 @@ impl Region {
                     breaks.note(&error);
                     match self.refresh_after(&error) {
                         // The coordinator names the home, so it is waited for.
-                        Ok(()) | Err(Error::NoCoordinator { .. } | Error::Timeout { .. }) => {}
+                        Ok(_) | Err(Error::NoCoordinator { .. } | Error::Timeout { .. }) => {}
                         Err(later) => return Err(later),
                     }
                     may_be_done |= !matches!(error, Error::GrantRefused { .. });

@@ -3,7 +3,7 @@
 use super::attachment::Shared;
 use super::create_options::CreateOptions;
 use super::region::Region;
-use super::remote::Remote;
+use super::remote::{NotPosted, Remote};
 use super::request::Patience;
 use super::trust::Trust;
 use crate::{last_word, launch, settings, trace};
@@ -441,8 +441,8 @@ fn arrive_at(home: &Remote, arrival: Arrival) -> Result<()> {
         // SAFETY: an arrival has no memory of ours.
         let outcome = match unsafe { home.post(request) } {
             Ok(seq) => home.wait(seq),
-            Err(Error::NodeLost { .. }) if was_there => continue,
-            Err(error) => return Err(error),
+            Err(NotPosted { error: Error::NodeLost { .. }, .. }) if was_there => continue,
+            Err(NotPosted { error, .. }) => return Err(error),
         };
         resets = if begun.elapsed() < RESET_PAUSE { resets + 1 } else { 0 };
         match outcome {

@@ -316,11 +316,17 @@ impl Region {
     }
 
     /// [`Region::refresh`], where that can help. Without the coordinator's own node nobody replies: it is dialed again, no more. Bytes with
-    /// copies may have another home by then, which another coordinator names.
-    pub(crate) fn refresh_after(&self, error: &Error) -> Result<()> {
+    /// copies may have another home by then, which another coordinator names. Returns false where a silent node has the bytes still.
+    pub(crate) fn refresh_after(&self, error: &Error) -> Result<bool> {
         match error {
-            Error::NodeLost { node, .. } if self.copies() <= 1 && *node == self.shared.life().attached.home.node => Ok(()),
-            _ => self.refresh(),
+            Error::NodeLost { node, .. } if self.copies() <= 1 && *node == self.shared.life().attached.home.node => Ok(true),
+            Error::Timeout { .. } if self.copies() <= 1 => {
+                let nodes = || -> Vec<NodeId> { self.extent_routes().iter().map(|route| route.remote.node()).collect() };
+                let before = nodes();
+                self.refresh()?;
+                Ok(nodes() != before)
+            }
+            _ => self.refresh().map(|()| true),
         }
     }
 

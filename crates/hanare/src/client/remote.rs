@@ -7,10 +7,12 @@
 //! A wait that exceeds its bound closes the connection: the node might still write into memory that the caller takes back. Pending requests
 //! fail, and the next use connects again.
 
+mod connecting;
 mod questions;
 mod sharing;
 mod watched;
 
+pub(crate) use connecting::NotPosted;
 pub(crate) use sharing::PostedSync;
 pub(crate) use watched::{LinkEvent, Told};
 
@@ -20,16 +22,15 @@ use super::session::check_lineage;
 use hanare_fabric::Traffic;
 use hanare_fabric::{Link, LinkError};
 use hanare_memory::Window;
-use hanare_memory::fork::{Lineage, Withheld};
+use hanare_memory::fork::Lineage;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{ASK_MS, SPIN_ANSWER_US};
-use hanare_protocol::wire::exchange::name_head;
 use hanare_protocol::wire::head::{HEAD_LEN, Kind};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -134,7 +135,7 @@ impl Remote {
     ///
     /// # Safety
     /// The memory of its windows stays valid until [`Remote::wait`] returned for that number. Until then nobody else uses that of gets.
-    pub unsafe fn post(&self, request: Box<Request>) -> Result<u64> {
+    pub unsafe fn post(&self, request: Box<Request>) -> Result<u64, NotPosted> {
         // SAFETY: promised by the caller.
         unsafe { self.post_within(request, self.bound) }
     }
@@ -143,12 +144,15 @@ impl Remote {
     ///
     /// # Safety
     /// The caller keeps the promises of [`Remote::post`].
-    unsafe fn post_within(&self, request: Box<Request>, patience: Duration) -> Result<u64> {
-        check_lineage(self.lineage)?;
+    unsafe fn post_within(&self, request: Box<Request>, patience: Duration) -> Result<u64, NotPosted> {
+        check_lineage(self.lineage).map_err(NotPosted::before)?;
         let mut inner = self.lock();
-        self.connect(&mut inner, patience)?;
+        if request.is_once() {
+            self.look_at_idle(&mut inner);
+        }
+        self.connect(&mut inner, patience).map_err(NotPosted::before)?;
         // SAFETY: promised by the caller.
-        unsafe { self.post_on(&mut inner, request) }
+        unsafe { self.post_on(&mut inner, request) }.map_err(NotPosted::of)
     }
 
     /// [`Remote::post`] on the present connection.
@@ -189,35 +193,6 @@ impl Remote {
         inner.traffic.messages_sent += 1;
         inner.traffic.bytes_sent += HEAD_LEN as u64 + head.body_len;
         Ok(seq)
-    }
-
-    fn connect(&self, inner: &mut Inner, patience: Duration) -> Result<()> {
-        if inner.is_abandoned {
-            return Err(Error::NodeLost { node: self.node, reason: "another node has its part now".to_owned() });
-        }
-        if inner.link.is_none() {
-            let link = (self.dial)(patience)?;
-            let event = link.event().try_clone_to_owned().map_err(|error| system("duplicate a descriptor", &error))?;
-            (inner.link, inner.event) = (Some(link), Some(Arc::new((Withheld::new(event.as_fd()), event))));
-            inner.posted_len = 0;
-        }
-        Ok(())
-    }
-
-    /// Names the connection, so that what became of its requests can be asked for when it has broken. The name tells the program, too.
-    fn name(&self, inner: &mut Inner) -> Result<u128> {
-        if let Some(name) = inner.name {
-            return Ok(name);
-        }
-        let name = u128::from(self.client) << 64 | u128::from(u64::from_le_bytes(hanare_memory::random::bytes()?));
-        let link = inner.link.as_mut().expect("the caller connected");
-        // SAFETY: there is no body.
-        if let Err(error) = unsafe { link.send(&name_head(name), &[]) } {
-            return Err(self.lose(inner, error));
-        }
-        inner.posted_len += HEAD_LEN as u64;
-        inner.name = Some(name);
-        Ok(name)
     }
 
     /// True if the request is done (moving the link once if its reply is not here).

@@ -8,14 +8,14 @@ use hanare_protocol::id::NodeId;
 use hanare_protocol::{Error, Result};
 use std::time::Duration;
 
-/// Runs blocking commands that `draft` makes, in as many rounds as [`CallRounds`] allows. `refresh` asks for the grants of today, and
-/// `repetition` is asked again behind it: the region may have copies by then.
+/// Runs blocking commands that `draft` makes, in as many rounds as [`CallRounds`] allows. `refresh` asks for the grants of today, and says if
+/// another round can help. `repetition` is asked again behind it: the region may have copies by then.
 ///
 /// # Safety
 /// Runs drafts. The windows that `draft` is given are valid, and unused by others where they are written, until this returns.
 pub(crate) unsafe fn run<'b>(
     repetition: impl Fn() -> Repetition,
-    refresh: impl Fn(&Error) -> Result<()>,
+    refresh: impl Fn(&Error) -> Result<bool>,
     mut draft: impl FnMut(&mut Drafts<'b>) -> Result<()>,
 ) -> Result<()> {
     let mut rounds = CallRounds::new(repetition());
@@ -30,8 +30,8 @@ pub(crate) unsafe fn run<'b>(
     }
 }
 
-/// Rounds of a call. It runs once more where a node was lost, unless that would be twice. It runs again where its grants are refused. It runs again
-/// for some time where a connection ends that the node took, or bytes have copies.
+/// Rounds of a call. It runs once more where a node was lost, or was silent and has the bytes no more, unless that would be twice. It runs again
+/// where its grants are refused. It runs again for some time where a connection ends that the node took, or bytes have copies.
 pub(crate) struct CallRounds {
     repetition: Repetition,
     has_written: bool,
@@ -105,11 +105,11 @@ impl CallRounds {
         self.breaks.may_repeat_moved()
     }
 
-    /// Ends a round. Returns false if another one is to begin, with the grants that `refresh` has asked for.
+    /// Ends a round. Returns false if another one is to begin, with the grants that `refresh` has asked for. It says if that can help.
     pub fn end(
         &mut self,
         CallRound { mut tickets, posted }: CallRound<'_>,
-        refresh: impl FnOnce(&Error) -> Result<()>,
+        refresh: impl FnOnce(&Error) -> Result<bool>,
     ) -> Result<bool> {
         let Repetition { is_once, moves, .. } = self.repetition;
         let may_run_again = !is_once || tickets.is_numbered;
@@ -128,7 +128,10 @@ impl CallRounds {
             // An update with this error did nothing; otherwise the error would be another.
             Error::GrantRefused { .. } => self.refusals.may_repeat(),
             Error::NodeLost { .. } if was_sent => !is_once && self.breaks.may_repeat(),
-            Error::NodeLost { .. } => !is_once && !std::mem::replace(&mut self.has_refreshed, true),
+            // Bytes without copies may have moved while the handle was idle. Nothing is done twice that was not done.
+            Error::NodeLost { .. } | Error::Timeout { .. } if !is_once || !self.has_written => {
+                !std::mem::replace(&mut self.has_refreshed, true)
+            }
             _ => false,
         };
         if !may_repeat {
@@ -141,7 +144,8 @@ impl CallRounds {
         }
         self.last = Some(error.clone());
         match refresh(&error) {
-            Ok(()) => Ok(false),
+            Ok(true) => Ok(false),
+            Ok(false) => Err(self.admit(error)),
             // A removed region has no bytes that could have changed.
             Err(Error::UnknownRegion { name }) => Err(Error::UnknownRegion { name }),
             // The coordinator names the home, so it is waited for.

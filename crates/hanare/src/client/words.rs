@@ -86,7 +86,7 @@ impl Region {
                     Err(error) if self.copies() > 1 && is_moving(&error) && breaks.may_repeat_moved() => {
                         match self.refresh_after(&ended(error)) {
                             // The coordinator names the next home, so it is waited for.
-                            Ok(()) | Err(Error::NoCoordinator { .. } | Error::Timeout { .. }) => break,
+                            Ok(_) | Err(Error::NoCoordinator { .. } | Error::Timeout { .. }) => break,
                             Err(other) => return Err(other),
                         }
                     }

@@ -4,7 +4,7 @@ use crate::apart::{Apart, until};
 use crate::copies::{ADD, all_count_through, copied, counts_through, drained};
 use crate::support::pattern;
 use hanare::{
-    Changes, Consistency, CreateOptions, DrainWish, Overflow, Placement, Pool, QueueForm, Region, Shape, Strided, Unit,
+    Changes, Consistency, CreateOptions, DrainWish, Operator, Overflow, Placement, Pool, QueueForm, Region, Shape, Strided, Unit,
 };
 use hanare_protocol::id::NodeId;
 use hanare_protocol::wire::control::WhyStays;
@@ -136,6 +136,57 @@ fn started_calls_and_batches_on_a_handle_of_before_go_to_the_next_home() {
     let mut bytes = vec![0; 1000];
     scratch.get(0, &mut bytes).unwrap();
     assert!(bytes == pattern(1000, 1));
+}
+
+type CallOnHandle = fn(&Pool, &Region);
+
+/// The calls are done, each by a program of its own, whose handle was idle while its region moved. `lose` is done to the former node.
+fn idle_handles_go_on(calls: &[CallOnHandle], lose: impl FnOnce(&mut Apart)) {
+    let mut pool = Apart::start(3);
+    let (mover, programs) = (pool.client(0), calls.iter().map(|_| pool.client(0)).collect::<Vec<_>>());
+    drop(mover.create("a", LEN, &copied(1, 1)).unwrap());
+    let handles: Vec<Region> = programs.iter().map(|program| program.open("a").unwrap()).collect();
+    // Each has a connection to the home.
+    handles.iter().for_each(|handle| handle.put(0, &pattern(1000, 1)).unwrap());
+    mover.drain(NodeId(1), &DrainWish::Begin { to: BTreeSet::from([NodeId(2)]) }).unwrap();
+    until("it has moved", || mover.drain(NodeId(1), &DrainWish::Look).unwrap().left == 0);
+    until("it is plain again", || mover.stat("a").is_ok_and(|stat| stat.copies == 1));
+    lose(&mut pool);
+    std::thread::scope(|scope| {
+        for ((call, program), handle) in calls.iter().zip(&programs).zip(&handles) {
+            scope.spawn(move || call(program, handle));
+        }
+    });
+}
+
+#[test]
+fn handles_that_were_idle_go_to_their_bytes_when_the_former_node_is_gone() {
+    let gets: CallOnHandle = |_, region| {
+        let mut bytes = vec![0; 1000];
+        region.get(0, &mut bytes).unwrap();
+        assert!(bytes == pattern(1000, 1));
+    };
+    let puts: CallOnHandle = |_, region| region.put(5000, b"after").unwrap();
+    let adds: CallOnHandle = |_, region| assert_eq!(region.fetch_word(8000, Operator::Add, 1).unwrap(), 0);
+    let starts: CallOnHandle =
+        |_, region| assert!(region.start_get(0, vec![0; 1000]).unwrap().wait().unwrap() == pattern(1000, 1));
+    let updates: CallOnHandle = |program, region| {
+        let one = 1u64.to_le_bytes();
+        program.batch(|batch| batch.update(region, Strided::contiguous(8008, 8), ADD, &one)).unwrap();
+        assert_eq!(region.read_word(8008).unwrap(), 1);
+    };
+    idle_handles_go_on(&[gets, puts, adds, starts, updates], |pool| pool.kill(1));
+}
+
+#[test]
+fn handles_that_were_idle_go_to_their_bytes_when_the_former_node_stands_still() {
+    let gets: CallOnHandle = |_, region| {
+        let mut bytes = vec![0; 1000];
+        region.get(0, &mut bytes).unwrap();
+        assert!(bytes == pattern(1000, 1));
+    };
+    let puts: CallOnHandle = |_, region| region.put(5000, b"after").unwrap();
+    idle_handles_go_on(&[gets, puts], |pool| pool.stop(1));
 }
 
 #[test]

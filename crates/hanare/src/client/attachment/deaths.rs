@@ -57,7 +57,8 @@ impl Shared {
                     let mut request = home.draft();
                     request.set_query(&Query::Sync(SyncRequest::AwaitDeath { job: who.job }), Patience::Endless);
                     // SAFETY: such a request has no memory but its own.
-                    unsafe { home.post(request) }.map(|seq| (home, seq))
+                    let seq = unsafe { home.post(request) }?;
+                    Ok((home, seq))
                 });
                 asked.map_or(Hearing::Silent { since: Instant::now() }, |(home, seq)| Hearing::Asked(home, seq))
             }

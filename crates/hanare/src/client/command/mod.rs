@@ -118,8 +118,8 @@ impl<'b, R: Deref<Target = Region>> Command<'b, R> {
             return self.by_ref().sound()?.at_once(*here);
         }
         let refresh = |error: &_| {
-            self.region.refresh_after(error)?;
-            if let What::CopyTo { to, .. } = &self.what { to.refresh_after(error) } else { Ok(()) }
+            let can_help = self.region.refresh_after(error)?;
+            Ok(if let What::CopyTo { to, .. } = &self.what { to.refresh_after(error)? || can_help } else { can_help })
         };
         // SAFETY: the memory is good as long as the command, and all is waited for before this returns.
         unsafe { rounds::run(|| self.repetition(), refresh, |drafts| self.by_ref().draft(drafts)) }

@@ -44,8 +44,8 @@ impl Region {
             return update.run();
         }
         let refresh = |error: &_| {
-            self.refresh_after(error)?;
-            signal.region.refresh_after(error)
+            let can_help = self.refresh_after(error)?;
+            Ok(signal.region.refresh_after(error)? || can_help)
         };
         // SAFETY: bytes and operand are borrowed until all is waited for. A node does one client's commands in the order of the message.
         unsafe {

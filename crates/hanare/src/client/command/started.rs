@@ -196,10 +196,14 @@ fn open(commands: &[RepeatableCommand<'_>], regions: &mut BTreeMap<Gid, Region>)
     Ok(())
 }
 
-/// Asks for the grants of today of the regions of commands.
-fn reopen(commands: &[RepeatableCommand<'_>], regions: &mut BTreeMap<Gid, Region>, error: &Error) -> Result<()> {
-    regions.values().try_for_each(|region| region.refresh_after(error))?;
-    open(commands, regions)
+/// Asks for the grants of today of the regions of commands. Returns false where their nodes are those of before, and one was silent.
+fn reopen(commands: &[RepeatableCommand<'_>], regions: &mut BTreeMap<Gid, Region>, error: &Error) -> Result<bool> {
+    let mut can_help = !matches!(error, Error::Timeout { .. });
+    for region in regions.values() {
+        can_help |= region.refresh_after(error)?;
+    }
+    open(commands, regions)?;
+    Ok(can_help)
 }
 
 /// The way to run them again, as far as their regions are known by now. Homes of regions without copies know no numbers of calls.

@@ -279,7 +279,7 @@ impl QueueReach {
             // The repetition asks for the next home as long as that may take.
             error if self.moves() && is_moving(error) => Ok(()),
             Error::NodeLost { .. } | Error::GrantRefused { .. } => {
-                self.region.refresh_after(error).map_err(|error| self.named(queue, error))
+                self.region.refresh_after(error).map(drop).map_err(|error| self.named(queue, error))
             }
             _ => Ok(()),
         }
