@@ -4,6 +4,7 @@ mod commands;
 mod copies;
 mod queues;
 
+pub use commands::VectorExecution;
 pub use queues::{NoRoom, VectorWords};
 
 use crate::memory::{Bytes, Memory};

@@ -5,7 +5,7 @@
 //!
 //! | world | machines | what goes wrong |
 //! |---|---|---|
-//! | `cluster` | coordinator, members, job barriers; the home of nodes with its copies of extents, queues with copies, locks with leases, named groups; the leases of programs and nodes | messages lost, late, twice, in another order; partitions; processes that die or stop; connections that break, seen by either side at its own time; commits that come late; in pools with keepers, leaders that are deposed and do not know it; nodes of two releases, tenants that go and come again |
+//! | `cluster` | coordinator, members, job barriers; the home of nodes with its commands of links, its copies of extents, flushes, queues with copies, locks with leases, named groups; the leases of programs and nodes | messages lost, late, twice, in another order; partitions; processes that die or stop; connections that break, seen by either side at its own time; commits that come late; in pools with keepers, leaders that are deposed and do not know it; nodes of two releases, tenants that go and come again |
 //! | `pages` | the shared regions of nodes: homes, hosts, connections between nodes | connections between nodes and links of threads that break; nodes that do not reach each other; programs that map, unmap and die; nodes that die, or stand still while their pages are written elsewhere |
 //! | `commands` | the sessions of a node | programs that give up or die; packets lost; nodes that stop; libraries that send for the dead |
 //! | `queues` | homes of queues that spill | the same connections; writers and readers that die; homes that stop, or die |
@@ -26,6 +26,7 @@ mod page;
 mod queue;
 mod report;
 mod served;
+mod served_link;
 mod wires;
 
 use harness::World;

@@ -395,6 +395,11 @@ impl Tickets<'_> {
         outcome.map_err(|error| admit(self.may_have_written(), error))
     }
 
+    /// True if a part of it changes memory.
+    pub fn writes(&self) -> bool {
+        self.writes
+    }
+
     /// True if a part of it may have changed memory; asked when all were waited for.
     pub fn may_have_written(&self) -> bool {
         self.writes && !matches!(self.effect.happened, None | Some(Happened::No))

@@ -30,8 +30,8 @@ pub(crate) unsafe fn run<'b>(
     }
 }
 
-/// Rounds of a call. It runs once more where a node was lost, or was silent and has the bytes no more, unless that would be twice. It runs again
-/// where its grants are refused. It runs again for some time where a connection ends that the node took, or bytes have copies.
+/// Rounds of a call. It runs once more where a node was lost, unless that would be twice. So it does where a silent node has the bytes no more. It
+/// runs again where its grants are refused. It runs again for some time where a connection ends that the node took, or bytes have copies.
 pub(crate) struct CallRounds {
     repetition: Repetition,
     has_written: bool,
@@ -128,7 +128,7 @@ impl CallRounds {
             // An update with this error did nothing; otherwise the error would be another.
             Error::GrantRefused { .. } => self.refusals.may_repeat(),
             Error::NodeLost { .. } if was_sent => !is_once && self.breaks.may_repeat(),
-            // Bytes without copies may have moved while the handle was idle. Nothing is done twice that was not done.
+            // Bytes without copies may have moved while the handle was idle.
             Error::NodeLost { .. } | Error::Timeout { .. } if !is_once || !self.has_written => {
                 !std::mem::replace(&mut self.has_refreshed, true)
             }
@@ -150,8 +150,11 @@ impl CallRounds {
             Err(Error::UnknownRegion { name }) => Err(Error::UnknownRegion { name }),
             // The coordinator names the home, so it is waited for.
             Err(Error::NoCoordinator { .. } | Error::Timeout { .. }) if moves && self.breaks.may_repeat_moved() => Ok(false),
-            Err(later) if !self.has_written => Err(self.admit(later)),
-            Err(_) => Err(self.admit(error)),
+            // The node that has the bytes is the one to name.
+            Err(_) if self.has_written || (tickets.writes() && !matches!(error, Error::GrantRefused { .. })) => {
+                Err(self.admit(error))
+            }
+            Err(later) => Err(self.admit(later)),
         }
     }
 

@@ -6,16 +6,18 @@ use crate::memory::{Bytes, Memory};
 use hanare_protocol::id::{Gid, Rights, Slot};
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
+use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::wire::face::ProgramFace;
 use hanare_protocol::wire::queue::encode_appended;
 use hanare_protocol::{Error, Result};
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::rc::Rc;
 
 /// Vectors, for the commands of one link.
 impl CommandMemory for Rc<Vectors> {
     type Extent = Vector;
-    type Execution = VectorExecution;
+    type Execution = VectorExecution<Vector>;
 
     fn admit(&self, command: &Command, shape: Shape<'static>) -> Result<(Vector, Checked<'static>)> {
         let need = if command.op.writes() { Rights::Write } else { Rights::Read };
@@ -24,8 +26,8 @@ impl CommandMemory for Rc<Vectors> {
         Ok((extent, shape))
     }
 
-    fn begin(&self, op: Op, _len: u64) -> VectorExecution {
-        VectorExecution { op, held: Vec::new(), result: Vec::new() }
+    fn begin(&self, op: Op, _len: u64) -> VectorExecution<Vector> {
+        VectorExecution::new(op)
     }
 
     fn used_by(&mut self, _face: ProgramFace) {}
@@ -69,16 +71,29 @@ impl CommandExtent for Vector {
     fn let_go(&mut self) {}
 }
 
-/// A command on a vector under way.
+/// A command on an extent of a simulator under way.
 #[derive(Debug)]
-pub struct VectorExecution {
+pub struct VectorExecution<E> {
     op: Op,
     held: Vec<u8>,
     result: Vec<u8>,
+    extent: PhantomData<E>,
 }
 
-impl Execution for VectorExecution {
-    type Extent = Vector;
+impl<E> VectorExecution<E> {
+    /// A command of which nothing was done.
+    pub fn new(op: Op) -> VectorExecution<E> {
+        VectorExecution { op, held: Vec::new(), result: Vec::new(), extent: PhantomData }
+    }
+
+    /// The bytes of its result that are there.
+    pub fn result(&self) -> &[u8] {
+        &self.result
+    }
+}
+
+impl<E: Bytes + CommandExtent> Execution for VectorExecution<E> {
+    type Extent = E;
     type Result = Vec<u8>;
 
     fn hold(&mut self, bytes: &[u8]) -> Result<()> {
@@ -90,14 +105,20 @@ impl Execution for VectorExecution {
         &self.held
     }
 
-    fn stage(&mut self, extent: &Vector, StageBytes { shape, at, len }: StageBytes<'_>, operand: &[u8]) -> Result<()> {
+    fn stage(&mut self, extent: &E, StageBytes { shape, at, len }: StageBytes<'_>, operand: &[u8]) -> Result<()> {
         match self.op {
             Op::Put => extent.write_stream(shape, at, &operand[..len as usize]),
             Op::Fill { .. } => {
                 let stream = self.held.iter().cycle().skip(at as usize % self.held.len());
                 extent.write_stream(shape, at, &stream.take(len as usize).copied().collect::<Vec<u8>>())
             }
-            op => unreachable!("{} on a vector", op.name()),
+            op => {
+                let operand = if op.streams_operand() { operand } else { &self.held };
+                let ranges = runs(shape, at, len).collect();
+                let olds = extent.apply(&ExtentWrite { op, ..ExtentWrite::put(ranges, operand.to_vec()) })?;
+                self.result.extend(olds);
+                Ok(())
+            }
         }
     }
 
@@ -105,7 +126,7 @@ impl Execution for VectorExecution {
         self.result.extend_from_slice(olds);
     }
 
-    fn read(extent: &Vector, StageBytes { shape, at, len }: StageBytes<'_>) -> Result<Vec<u8>> {
+    fn read(extent: &E, StageBytes { shape, at, len }: StageBytes<'_>) -> Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(len as usize);
         for (offset, run) in runs(shape, at, len) {
             let mut read = vec![0; run as usize];
@@ -115,15 +136,15 @@ impl Execution for VectorExecution {
         Ok(bytes)
     }
 
-    fn append(&mut self, extent: &Vector, offset: u64, lane: u32) -> Result<()> {
+    fn append(&mut self, extent: &E, offset: u64, lane: u32) -> Result<()> {
         let (appended, head) = extent.with_queues(offset, |array| array.append(lane, &self.held))?;
         self.result = encode_appended(&appended, head).to_vec();
         Ok(())
     }
 
-    fn copy((source, from): CopyEnd<'_, Vector>, (target, to): CopyEnd<'_, Vector>, range: Range<u64>) -> Result<()> {
+    fn copy((source, from): CopyEnd<'_, E>, (target, to): CopyEnd<'_, E>, range: Range<u64>) -> Result<()> {
         let (at, len) = (range.start, range.end - range.start);
-        let bytes = VectorExecution::read(source, StageBytes { shape: from, at, len })?;
+        let bytes = Self::read(source, StageBytes { shape: from, at, len })?;
         target.write_stream(to, at, &bytes)
     }
 

@@ -7,6 +7,7 @@
 
 mod budget;
 mod checks;
+mod commands;
 mod data;
 mod defects;
 mod faults;

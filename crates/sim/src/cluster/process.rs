@@ -1,5 +1,6 @@
 //! A node's process as the simulator sees it, and the part of one node's process that is the pool's home.
 
+use crate::cluster::commands::CommandLink;
 use crate::cluster::jobs::JobService;
 use crate::cluster::lender::Lender;
 use crate::cluster::memory::SimExtent;
@@ -81,14 +82,14 @@ pub(crate) struct ReadyOrder {
 }
 
 /// The request of a link.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) enum LinkUse {
     /// An addition.
     Adds {
         /// Its program.
         program: usize,
-        /// Number of the request.
-        number: u64,
+        /// The link that it came on.
+        link: Box<CommandLink>,
     },
     /// A comparison of copies.
     Compares,

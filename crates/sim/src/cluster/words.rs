@@ -3,21 +3,25 @@
 //! An addition is one write of two words: the word itself, and a count of the program's additions. It answers with the value before it, and
 //! counts once. A program opens its region by any node of the pool, and sends its requests to the home that it is told of.
 
+use super::commands::{CommandLink, LinkCommand};
 use super::process::{LinkUse, Opener, ProcessLife, address};
 use super::{Cluster, Defect, Event, Terms};
 use crate::check::{Check, check};
+use crate::served_link::LinkStep;
 use hanare_home::{Bytes, Memory};
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::coordinator::{AskKey, RegionRecord};
-use hanare_protocol::copies::{Comparison, DigestCall, HoldersState, Once, UpdateCall};
+use hanare_protocol::copies::{Comparison, DigestCall, HoldersState};
 use hanare_protocol::element::{Element, Operator};
 use hanare_protocol::id::{ClientId, Gid, Grant, NodeId, Rights, Slot, User};
 use hanare_protocol::limits::STAGE_LEN;
 use hanare_protocol::placement::Placement;
+use hanare_protocol::shape::{Shape, Strided};
 use hanare_protocol::usage::{FOLLOWS, USERS};
 use hanare_protocol::wire::command::{Op, Update};
 use hanare_protocol::wire::control::{Answer, Changes, Existing, RegionView, Request, decode};
 use hanare_protocol::wire::copies::{ExtentCall, ExtentWrite};
+use hanare_protocol::wire::head::encode_call;
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeSet;
 
@@ -120,10 +124,11 @@ fn count_at(program: usize) -> u64 {
 }
 
 /// Adds one to a word, and to the count of a program's additions.
-fn addition(word: usize, program: usize, once: Option<Once>) -> ExtentWrite {
+fn addition(at: (Slot, Grant), (word, program): (usize, usize), call: u64) -> LinkCommand<'static> {
     let op = Op::Fetch(Update { operator: Operator::Add, element: Element::U64, is_same: true });
-    let ranges = vec![(word_at(word), 8), (count_at(program), 8)];
-    ExtentWrite { op, ranges, operand: 1u64.to_le_bytes().to_vec(), once, call: None }
+    let (first, stride) = (word_at(word), count_at(program) - word_at(word));
+    let shape = Strided { offset: first, block: 8, count: 2, stride }.into();
+    LinkCommand { op, at, shape, operand: 1u64.to_le_bytes().to_vec(), call }
 }
 
 impl Cluster {
@@ -251,8 +256,12 @@ impl Cluster {
             self.count("requests that found no home");
             return Ok(());
         };
+        let mut link = CommandLink::of_client(program as u64)?;
         if !request.is_addition {
-            self.answer_word(program, number, extent.word(word_at(request.word)));
+            let shape = Shape::contiguous(word_at(request.word), 8);
+            let get = LinkCommand { op: Op::Get, at: (slot, grant), shape, operand: Vec::new(), call: 0 };
+            link.takes(number, &get, Ok(extent.clone()))?;
+            self.go_on_by(at, program, link)?;
             if !extent.is_copied() || !self.dice.chance(5_000) {
                 return Ok(());
             }
@@ -264,23 +273,46 @@ impl Cluster {
         if is_done {
             self.count("additions that were done before");
         }
-        if !extent.is_copied() || self.has(Defect::WriteDirectly) {
+        let call = if self.has(Defect::AddTwice) { 0 } else { encode_call(0, call_number, is_repeat) };
+        let addition = addition((slot, grant), (request.word, program), call);
+        let writes_directly = self.has(Defect::WriteDirectly);
+        if !extent.is_copied() || writes_directly {
             // An answer is not lost while its node lives.
-            if !is_done {
-                self.count("additions without copies");
-                let olds = extent.apply(&addition(request.word, program, None)).map_err(|error| error.to_string())?;
-                self.answer_word(program, number, old_of(&olds));
+            if is_done {
+                return Ok(());
             }
-            return Ok(());
+            self.count("additions without copies");
         }
-        let call = UpdateCall { client: program as u64, sequence: 0, number: call_number, is_repeat };
-        let once = (!self.has(Defect::AddTwice)).then_some(Once { call, at: 0 });
-        let write = addition(request.word, program, once);
-        if self.has(Defect::ApplyFirst) {
-            let olds = extent.apply_early(&write);
-            self.answer_word(program, number, old_of(&olds));
+        link.takes(number, &addition, Ok(extent.clone()))?;
+        let step = link.step(now_ms)?;
+        if let LinkStep::Write(_, write) = &step
+            && (writes_directly || self.has(Defect::ApplyFirst))
+        {
+            let early = if writes_directly { extent.apply(write) } else { Ok(extent.apply_early(write)) };
+            self.answer_word(program, number, old_of(&early.map_err(|error| error.to_string())?));
+            if writes_directly {
+                return Ok(());
+            }
         }
-        self.write_extent(at, (Bytes::gid(&extent), slot), write, LinkUse::Adds { program, number })
+        self.do_step(at, program, link, step)
+    }
+
+    /// A link does what is left of its message.
+    fn go_on_by(&mut self, at: ProcessLife, program: usize, mut link: CommandLink) -> Check {
+        let step = link.step(self.now_ms)?;
+        self.do_step(at, program, link, step)
+    }
+
+    /// A write of a link goes to the home, and an answer to the program.
+    fn do_step(&mut self, at: ProcessLife, program: usize, link: CommandLink, step: LinkStep) -> Check {
+        match step {
+            LinkStep::Write(place, write) => self.write_extent(at, place, write, LinkUse::Adds { program, link: Box::new(link) }),
+            LinkStep::Answer(number, Ok(bytes)) => {
+                self.answer_word(program, number, old_of(&bytes));
+                Ok(())
+            }
+            other => Err(format!("a command of program {program} has {other:?}")),
+        }
     }
 
     /// A home gets a write, or a call in the order of writes.
@@ -309,7 +341,10 @@ impl Cluster {
         let (Some(usage), Ok(bytes)) = (asked, outcome) else { return Ok(()) };
         match usage {
             LinkUse::Adds { .. } if self.has(Defect::ApplyFirst) => {}
-            LinkUse::Adds { program, number } => self.answer_word(program, number, old_of(&bytes)),
+            LinkUse::Adds { program, mut link } => {
+                link.applied(Ok(bytes));
+                self.go_on_by(at, program, *link)?;
+            }
             LinkUse::Compares => {
                 let found: Comparison = decode(&bytes).map_err(|malformed| malformed.0.to_owned())?;
                 check(found.pages.is_empty(), || format!("copies differ from their home at {at:?}: {found:?}"))?;

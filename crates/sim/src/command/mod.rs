@@ -22,22 +22,21 @@
 //! |---|---|
 //! | `node` | nodes: buffers, rounds of turns, copies under way; the product's sessions and fairness |
 //! | `sources` | links over which copies fetch bytes: the product's fetches ([`hanare_home::FetchLink`]), some into extents that hosts map |
-//! | `served` | a link: the product's commands ([`hanare_home::LinkCommands`]), fed with bytes as they come |
 //! | `programs` | what programs do, and how they end |
+//!
+//! Links are those of all worlds ([`ServedLink`](crate::served_link::ServedLink)): the product's commands, fed with bytes as they come.
 
 mod node;
 mod programs;
-mod served;
 mod sources;
 
 use crate::check::{Check, check};
 use crate::dice::Dice;
 use crate::harness::{Course, World, defects, on_course};
-use hanare_protocol::wire::head::Head;
+use crate::served_link::Piece;
 use node::Node;
 use programs::{Channel, Line};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::rc::Rc;
 
 /// Lines of programs on each host.
 const LINE_COUNT: u64 = 2;
@@ -114,15 +113,6 @@ pub(crate) enum Event {
         connection: u64,
     },
     Fault,
-}
-
-/// A piece of a message.
-#[derive(Clone, Debug)]
-pub(crate) struct Piece {
-    head: Head,
-    /// The message begins with it.
-    begins: bool,
-    bytes: Rc<[u8]>,
 }
 
 /// A command that was given up: its connection, its version, and what that writes.

@@ -1,9 +1,9 @@
 //! Nodes: what lies in their kernels, and the service that drives the home's commands as `hanare-node` does.
 
 use super::programs::Way;
-use super::served::ServedLink;
 use super::sources::Sources;
 use super::*;
+use crate::served_link::{LinkStep, ServedLink};
 use hanare_home::{Bytes, EndedLinks, Rounds, Vector, Vectors};
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::Gid;
@@ -31,7 +31,7 @@ struct Buffer {
 pub(super) struct Node {
     pub sessions: Sessions,
     buffers: BTreeMap<u64, Buffer>,
-    links: BTreeMap<u64, ServedLink>,
+    links: BTreeMap<u64, ServedLink<Rc<Vectors>>>,
     ended_links: EndedLinks,
     pub sources: Sources,
     rounds: Rounds,
@@ -87,7 +87,7 @@ impl CommandWorld {
     /// True if a node has received bytes of a connection, and is not done with them.
     pub(super) fn has_work(&self, node: u64, connection: u64) -> bool {
         let node = &self.nodes[node as usize];
-        let is_under_way = |link: &ServedLink| link.commands.waits_for_others();
+        let is_under_way = |link: &ServedLink<Rc<Vectors>>| link.commands.waits_for_others();
         node.links.get(&connection).is_some_and(is_under_way)
             || node.buffers.get(&connection).is_some_and(|buffer| !buffer.held.is_empty())
     }
@@ -245,16 +245,13 @@ impl CommandWorld {
             buffers.remove(&connection);
             return Ok(true);
         };
-        link.commands.begin_round(false);
         let mut received = None;
         if let Some(Arrived::Piece(piece)) = buffer.held.front()
-            && link.may_take(piece)
+            && link.takes(piece)?
         {
-            link.receive(piece)?;
             received = Some((piece.head.seq, piece.begins));
             buffer.held.pop_front();
         }
-        link.commands.end_round();
         self.touch(connection);
         if let Some((version, true)) = received
             && self.has(Defect::AnswerFirst)
@@ -270,7 +267,14 @@ impl CommandWorld {
     fn answer(&mut self, node: u64, connection: u64) -> Check {
         let now = Duration::from_millis(self.now_ms);
         let Some(link) = self.node(node).links.get_mut(&connection) else { return Ok(()) };
-        let answered = link.answer(now)?;
+        let mut answered = Vec::new();
+        loop {
+            match link.step(now)? {
+                LinkStep::Nothing => break,
+                LinkStep::Answer(version, Ok(_)) => answered.push(version),
+                other => return Err(format!("{other:?}, where no extent has copies")),
+            }
+        }
         let fetches = link.commands.answers.take_fetches();
         for version in answered {
             self.send_back(connection, Event::Answer { connection, version });

@@ -6,7 +6,8 @@ use hanare_protocol::id::{Grant, Slot};
 use hanare_protocol::session::Series;
 use hanare_protocol::shape::{Shape, Strided};
 use hanare_protocol::wire::command::{Command, Op};
-use hanare_protocol::wire::head::Kind;
+use hanare_protocol::wire::head::{Head, Kind};
+use std::rc::Rc;
 
 /// Time that a program waits for a reply.
 const BOUND_MS: u64 = 1_000;

@@ -13,17 +13,17 @@ use std::time::Duration;
 /// The error of a request that was not posted, or in parts.
 pub(crate) struct NotPosted {
     pub error: Error,
-    /// What the node may have done.
+    /// The effect of it at the node, as far as is known.
     pub happened: Happened,
 }
 
 impl NotPosted {
-    /// Nothing was sent.
+    /// The error of one of which no byte was sent.
     pub fn before(error: Error) -> NotPosted {
         NotPosted { error, happened: Happened::No }
     }
 
-    /// Something may have been sent.
+    /// The error of one of which bytes may have been sent.
     pub fn of(error: Error) -> NotPosted {
         NotPosted { happened: error.happened(), error }
     }

@@ -23,6 +23,7 @@ mod service;
 mod stores;
 mod writers;
 
+use super::commands::CommandLink;
 use super::memory::SimExtent;
 use super::process::ProcessLife;
 use super::{Cluster, Defect, Event, Terms, words};
@@ -135,6 +136,21 @@ pub(crate) enum QueueReply {
     Appended(Appended),
 }
 
+/// Commands of a link.
+#[derive(Debug)]
+struct QueueCommands {
+    served: CommandLink,
+    /// Messages that its commands have not taken, and those without an answer.
+    waiting: VecDeque<QueueMessage>,
+    under_way: VecDeque<QueueMessage>,
+}
+
+impl QueueCommands {
+    fn new() -> QueueCommands {
+        QueueCommands { served: CommandLink::new(), waiting: VecDeque::new(), under_way: VecDeque::new() }
+    }
+}
+
 /// All queues and their programs.
 #[derive(Debug)]
 pub(super) struct QueuePrograms {
@@ -144,8 +160,8 @@ pub(super) struct QueuePrograms {
     programs_ever: u32,
     links: BTreeMap<u64, QueueLink>,
     links_ever: u64,
-    /// Commands of each link: a home does them one after the other.
-    commands: BTreeMap<u64, VecDeque<QueueMessage>>,
+    /// Commands of each link, at its home.
+    commands: BTreeMap<u64, QueueCommands>,
     judge: QueueJudge,
     images: [ImageLog; QUEUE_COUNT],
 }

@@ -1,16 +1,20 @@
 //! The home's side of queues: requests of ports, and commands of each link one after the other.
 
 use super::links::FIRST_LINK;
-use super::{ARRAY_AT, Cluster, Outcome, ProcessLife, QueueAsk, QueueMessage, QueueReply, region_of};
+use super::{ARRAY_AT, Cluster, Outcome, ProcessLife, QueueAsk, QueueCommands, QueueMessage, QueueReply, region_of};
 use crate::check::Check;
+use crate::cluster::commands::LinkCommand;
 use crate::cluster::memory::SimExtent;
 use crate::cluster::{Defect, words};
+use crate::served_link::LinkStep;
 use hanare_home::{Bytes, Input, Memory, Waiter};
 use hanare_protocol::copies::UpdateCall;
 use hanare_protocol::id::{Gid, Grant, Rights, Slot, User};
 use hanare_protocol::queue::PortId;
 use hanare_protocol::queue::home::LaneState;
 use hanare_protocol::queue::layout::{LANE_STATE_AT, WRITER_AT};
+use hanare_protocol::shape::Shape;
+use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::control::{decode, encode};
 use hanare_protocol::wire::copies::{CopyFrame, ExtentCall, ExtentWrite, ToCopy};
 use hanare_protocol::wire::queue::{
@@ -60,9 +64,8 @@ impl Cluster {
                 SyncRequest::Store { slot, grant, part }
             }
             _ => {
-                let commands = self.queues_mut().commands.entry(link).or_default();
-                commands.push_back(message);
-                return if commands.len() == 1 { self.next_queue_command(link, home) } else { Ok(()) };
+                self.queues_mut().commands.entry(link).or_insert_with(QueueCommands::new).waiting.push_back(message);
+                return self.drive_queue_link(link, home);
             }
         };
         let (region, now_ms) = (self.region_of_link(link), self.now_ms);
@@ -99,36 +102,53 @@ impl Cluster {
         process.lender.open(slot, grant, Rights::Write)
     }
 
-    /// Does the first command of a link, and the next ones while each has its answer at once.
-    fn next_queue_command(&mut self, link: u64, home: ProcessLife) -> Check {
-        while let Some(message) = self.queues_mut().commands.get(&link).and_then(|all| all.front()).cloned() {
-            let extent = match self.queue_extent(home, message.slot, message.grant) {
-                Ok(extent) => extent,
-                Err(error) => {
-                    self.count("requests of queues that found no home");
-                    self.answer_queue_command(link, Err(error));
-                    continue;
-                }
-            };
-            let region = self.region_of_link(link);
-            self.queues_mut().images[region].judge(region, &extent)?;
-            let write = match message.what {
-                QueueAsk::Get { offset, len } => {
-                    let mut bytes = vec![0; len as usize];
-                    let read = extent.read(offset, &mut bytes).map(|()| QueueReply::Bytes(bytes));
-                    self.answer_queue_command(link, read);
-                    continue;
-                }
-                QueueAsk::Make => {
-                    let line = self.queues_mut().form(region).encode(1);
-                    ExtentWrite::put(vec![(ARRAY_AT, line.len() as u64)], line.to_vec())
-                }
-                QueueAsk::Append { lane, operand } => self.append_of(link, &extent, lane, operand),
-                QueueAsk::Port(_) | QueueAsk::Store(_) => return Err("a request among commands".to_owned()),
-            };
-            return self.write_to_queue((home, link), (Bytes::gid(&extent), message.slot), write);
+    /// A link takes what has come, gives writes to the home and answers, until it waits.
+    fn drive_queue_link(&mut self, link: u64, home: ProcessLife) -> Check {
+        let now_ms = self.now_ms;
+        loop {
+            let has_taken = self.take_queue_command(link, home)?;
+            let Some(commands) = self.queues_mut().commands.get_mut(&link) else { return Ok(()) };
+            match commands.served.step(now_ms)? {
+                LinkStep::Write(place, write) => self.write_to_queue((home, link), place, write)?,
+                LinkStep::Answer(seq, outcome) => self.answer_queue_command(link, seq, outcome)?,
+                LinkStep::Nothing if has_taken => {}
+                LinkStep::Nothing => return Ok(()),
+            }
         }
-        Ok(())
+    }
+
+    /// Gives a link's next message to its commands, if they take one. Returns true if they did.
+    fn take_queue_command(&mut self, link: u64, home: ProcessLife) -> Result<bool, String> {
+        let waiting = self.queues_mut().commands.get(&link).and_then(|commands| commands.waiting.front());
+        let Some(message) = waiting.cloned() else { return Ok(false) };
+        let (region, extent) = (self.region_of_link(link), self.queue_extent(home, message.slot, message.grant));
+        if let Ok(extent) = &extent {
+            self.queues_mut().images[region].judge(region, extent)?;
+        }
+        let command = match message.what {
+            QueueAsk::Get { offset, len } => (Op::Get, Shape::contiguous(offset, len), Vec::new()),
+            QueueAsk::Make => {
+                let line = self.queues_mut().form(region).encode(1).to_vec();
+                (Op::Put, Shape::contiguous(ARRAY_AT, line.len() as u64), line)
+            }
+            QueueAsk::Append { lane, operand } => {
+                let operand = extent.as_ref().map_or(operand.clone(), |extent| self.append_of(link, extent, lane, operand));
+                (Op::Append { lane }, Shape::contiguous(ARRAY_AT, operand.len() as u64), operand)
+            }
+            QueueAsk::Port(_) | QueueAsk::Store(_) => return Err("a request among commands".to_owned()),
+        };
+        let (op, shape, operand) = command;
+        let command = LinkCommand { op, at: (message.slot, message.grant), shape, operand, call: 0 };
+        let is_refused = extent.is_err();
+        let Some(commands) = self.queues_mut().commands.get_mut(&link) else { return Ok(false) };
+        if !commands.served.takes(message.seq + 1, &command, extent)? {
+            return Ok(false);
+        }
+        commands.under_way.extend(commands.waiting.pop_front());
+        if is_refused {
+            self.count("requests of queues that found no home");
+        }
+        Ok(true)
     }
 
     fn write_to_queue(&mut self, (home, link): (ProcessLife, u64), place: (Gid, Slot), write: ExtentWrite) -> Check {
@@ -139,40 +159,39 @@ impl Cluster {
         self.drain_node(home.0)
     }
 
-    /// All holders have done a link's first command, or it was refused.
+    /// All holders have done a link's first write, or it was refused.
     pub(in crate::cluster) fn on_queue_applied(&mut self, home: ProcessLife, link: u64, outcome: Outcome<Vec<u8>>) -> Check {
-        let commands = self.queues_mut().commands.get(&link);
-        let Some(message) = commands.and_then(|all| all.front()) else { return Ok(()) };
-        let is_append = matches!(message.what, QueueAsk::Append { .. });
-        let reply = match outcome {
-            Ok(bytes) if is_append => {
-                let bytes = bytes[..].try_into().map_err(|_| format!("an append is answered {bytes:?}"))?;
-                Ok(QueueReply::Appended(decode_appended(bytes).0))
-            }
-            Ok(_) => Ok(QueueReply::Done),
+        let Some(commands) = self.queues_mut().commands.get_mut(&link) else { return Ok(()) };
+        commands.served.applied(outcome);
+        self.drive_queue_link(link, home)
+    }
+
+    fn answer_queue_command(&mut self, link: u64, seq: u64, outcome: Outcome<Vec<u8>>) -> Check {
+        let commands = self.queues_mut().commands.get_mut(&link);
+        let message = commands.and_then(|commands| commands.under_way.pop_front());
+        let message = message.filter(|message| message.seq + 1 == seq).ok_or_else(|| format!("answer {seq} is to no command"))?;
+        let reply = outcome.map(|bytes| match message.what {
+            QueueAsk::Append { .. } => bytes.first_chunk().map(|bytes| QueueReply::Appended(decode_appended(bytes).0)),
+            QueueAsk::Get { .. } => Some(QueueReply::Bytes(bytes)),
+            _ => Some(QueueReply::Done),
+        });
+        let reply = match reply {
+            Ok(reply) => Ok(reply.ok_or("an append is answered with fewer bytes")?),
             Err(error) => Err(error),
         };
-        self.answer_queue_command(link, reply);
-        self.next_queue_command(link, home)
+        self.send_from_queue(link, message.seq, reply);
+        Ok(())
     }
 
-    fn answer_queue_command(&mut self, link: u64, outcome: Outcome<QueueReply>) {
-        let done = self.queues_mut().commands.get_mut(&link).and_then(|all| all.pop_front());
-        if let Some(message) = done {
-            self.send_from_queue(link, message.seq, outcome);
-        }
-    }
-
-    /// The write of an append, as defects have it.
-    fn append_of(&mut self, link: u64, extent: &SimExtent, lane: u32, mut operand: Vec<u8>) -> ExtentWrite {
+    /// The operand of an append, as defects have it.
+    fn append_of(&mut self, link: u64, extent: &SimExtent, lane: u32, mut operand: Vec<u8>) -> Vec<u8> {
         if self.has(Defect::CountAgain)
             && let Ok((front, _)) = AppendFront::decode(&operand)
             && let Some(accepted) = self.accepted_at(link, extent, (lane, front.writer)).filter(|accepted| front.seq < *accepted)
         {
             operand[..APPEND_FRONT_LEN].copy_from_slice(&AppendFront { seq: accepted, ..front }.encode());
         }
-        let what = QueueChange::Append { lane, operand };
-        ExtentWrite::call(ExtentCall::Queue(QueueCall { offset: ARRAY_AT, what }))
+        operand
     }
 
     fn lane_word(&mut self, link: u64, extent: &SimExtent, lane: u32, at: u64) -> u64 {

@@ -43,6 +43,8 @@ pub(super) struct ImageLog {
     released: u64,
     /// Images that were sent, and not answered.
     open: BTreeSet<u64>,
+    /// A program was told that memory has failed, and no image was released since: the last holder may have some of its words.
+    is_void: bool,
 }
 
 impl ImageLog {
@@ -55,11 +57,14 @@ impl ImageLog {
 
     fn release(&mut self, image: u64) {
         self.open.remove(&image);
-        self.released = image;
+        (self.released, self.is_void) = (image, false);
     }
 
     /// Checks what a holder has.
     pub fn judge(&self, region: usize, extent: &SimExtent) -> Check {
+        if self.is_void {
+            return Ok(());
+        }
         let words: [u64; WORD_COUNT] = std::array::from_fn(|word| extent.word(image_at(word)));
         check(words.iter().all(|word| *word == words[0]), || format!("region {region} has a torn image: {words:?}"))?;
         let is_known = words[0] == self.released || self.open.contains(&words[0]);
@@ -136,6 +141,13 @@ impl Cluster {
                 self.count("flushes begun again");
                 self.begin_flush(program, image);
                 self.plan_queue_turn(program, &[0, 10, 100]);
+                Ok(())
+            }
+            Err(Error::System { .. }) => {
+                self.count("flushes that memory failed");
+                self.queues_mut().images[region_of(program)].is_void = true;
+                self.begin_flush(program, image);
+                self.plan_queue_turn(program, &[10, 100]);
                 Ok(())
             }
             // A node of the last release knows no such stores.
