@@ -244,11 +244,11 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         }
     }
 
-    /// The node goes on in the names of those slots, as far as they are the client's.
+    /// The node goes on in the names of those slots, as far as they are the client's, which lives.
     pub fn take_over(&mut self, id: ClientId, slots: Range<u16>, outputs: &mut Vec<HostOutput<PageBytes>>) {
         let Some(first) = self.clients.iter().find(|client| client.id == id).map(|client| client.slot) else { return };
         let slots = slots.start.max(first)..slots.end.min(first + CLIENT_SLOTS);
-        self.with_rules(|rules, here| rules.part(here, slots, false, outputs));
+        self.with_rules(|rules, here| rules.take_over(here, slots, outputs));
     }
 
     /// Parts programs that hold up steps on their mappings: all others of the host wait for each. Says whether there were any.

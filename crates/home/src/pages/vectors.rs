@@ -297,6 +297,10 @@ impl HostMemory for VectorFrames {
         self.plain.borrow_mut().clear_slot(slot);
     }
 
+    fn claim(&self, slot: u16) -> Result<Option<Page>, Corrupt> {
+        self.plain.borrow().claim(slot)
+    }
+
     fn end_slot(&mut self, slot: u16) -> Result<Option<Page>, Corrupt> {
         self.plain.borrow_mut().end_slot(slot)
     }
@@ -305,8 +309,8 @@ impl HostMemory for VectorFrames {
         self.plain.borrow().number(slot)
     }
 
-    fn next_number(&mut self, slot: u16) -> u32 {
-        self.plain.borrow_mut().next_number(slot)
+    fn next_number(&mut self, slot: u16, last: u32) -> Option<u32> {
+        self.plain.borrow_mut().next_number(slot, last)
     }
 
     fn is_clear(&self, page: Page) -> bool {

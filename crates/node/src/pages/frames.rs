@@ -235,6 +235,10 @@ impl HostMemory for NodeFrames {
         self.words.clear_slot(slot);
     }
 
+    fn claim(&self, slot: u16) -> Result<Option<Page>, Corrupt> {
+        self.words.claim(slot).map(|claim| claim.map(Page))
+    }
+
     fn end_slot(&mut self, slot: u16) -> Result<Option<Page>, Corrupt> {
         self.words.end_slot(slot).map(|claim| claim.map(Page))
     }
@@ -243,8 +247,8 @@ impl HostMemory for NodeFrames {
         self.words.number(slot)
     }
 
-    fn next_number(&mut self, slot: u16) -> u32 {
-        self.words.next_number(slot)
+    fn next_number(&mut self, slot: u16, last: u32) -> Option<u32> {
+        self.words.next_number(slot, last)
     }
 
     fn is_clear(&self, page: Page) -> bool {

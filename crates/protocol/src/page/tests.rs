@@ -1,7 +1,7 @@
 //! The cost of each kind of access, in messages, pages sent, and messages one after the other. Some situations by name.
 
 use super::directory::{Output, Phase};
-use super::word::{Fault, State};
+use super::word::{Fault, Fill, State};
 use super::*;
 use std::collections::VecDeque;
 
@@ -446,6 +446,25 @@ fn what_a_dead_thread_claimed_is_asked_for_in_its_name_and_its_slot_is_kept() {
         assert!(host.rules.is_free(SLOT..SLOT + 1));
         assert_eq!(host.state(), if firm { State::Owned } else { State::Shared });
     }
+}
+
+/// A node hears late that a thread's link broke, when the thread has its page, and fills the frame of another. Then the thread dies. Its fill
+/// stayed open once, and the page was lost when the host left.
+#[test]
+fn a_node_that_hears_late_of_a_broken_link_leaves_the_thread_its_slot() {
+    let mut host = Station::new(1);
+    let Some(ToHome::Request { ticket, .. }) = host.touch(PAGE, Write) else { panic!("it is not here") };
+    let version = Version(2);
+    assert_eq!(host.place.change(PAGE, |word| word.fill(SLOT, version, Write)), Ok(Fill::Go));
+    let mut outputs = Vec::new();
+    host.rules.take_over(&mut host.place, SLOT..SLOT + 1, &mut outputs).unwrap();
+    assert_eq!((&outputs[..], host.state()), (&[][..], State::FillingWrite), "it lives, and is at it");
+    let grant = ToHost::Grant { ticket, version, access: Write, has_bytes: true, awaits: Hosts::NONE, firm: true };
+    assert_eq!(host.hear(grant), [], "its home sees the end of its link");
+    host.rules.part(&mut host.place, SLOT..SLOT + 1, true, &mut outputs).unwrap();
+    assert!(host.rules.turn(&mut host.place, &mut outputs).unwrap());
+    let done = HostOutput::Home { page: PAGE, message: ToHome::Done { ticket, version }, bytes: None };
+    assert!(outputs.contains(&done) && host.state() == State::Owned, "{outputs:?}");
 }
 
 /// A host that has been granted the page to write, as version 2, with or without bytes. The grant comes once more later.

@@ -168,7 +168,8 @@ impl<W: Exchange> PageWords<W> {
     /// Decides about a touch of a page that is not mapped for `access`. The thread's request has the slot's [`PageWords::number`], which no
     /// request had before. A successor of a dead thread cannot tell whether the thread asked, and asks with the same number.
     ///
-    /// **Cost**: one store to the slot, two if the page is claimed, and one exchange of the page's word. For [`Fault::Wait`] only a read.
+    /// **Cost**: one store to the slot, and an exchange of its number if the page is claimed; one exchange of the page's word. For
+    /// [`Fault::Wait`] only a read.
     // FEATURE: EU-F12 EU-F17
     pub fn fault(&self, page: u64, slot: u16, access: Access) -> Result<Fault, Corrupt> {
         let at = self.at(page);
@@ -185,9 +186,8 @@ impl<W: Exchange> PageWords<W> {
             };
             // ORDERING: released by the exchange: a side that finds the count or the claim in the word finds the slot that made it.
             self.words.store(self.slot_at(slot), says);
-            if says & MAPS == 0 {
-                self.next_number(slot);
-            }
+            // The node may give the slot a number at the same time.
+            while says & MAPS == 0 && self.next_number(slot, self.number(slot)).is_none() {}
             match self.words.compare_exchange(at, old.0, change.word.0) {
                 Ok(_) => return Ok(change.value),
                 Err(now) => old = PageWord(now),
@@ -215,13 +215,15 @@ impl<W: Exchange> PageWords<W> {
         }
     }
 
-    /// A number for another request about the page that the slot claimed. It follows the last of any thread of the slot.
-    pub fn next_number(&self, slot: u16) -> u32 {
-        let at = self.slot_at(slot) + NUMBER;
-        // ORDERING: the slot's own thread alone changes it, or the node when that is dead.
-        let number = (self.words.load(at) as u32).wrapping_add(1).max(1);
-        self.words.store(at, u64::from(number));
-        number
+    /// A number for another request of the slot, if its last one has the number `last` still. The slot's thread and the node may both
+    /// ask for one, and each gets one of its own.
+    ///
+    /// **Cost**: an exchange of the slot's number.
+    pub fn next_number(&self, slot: u16, last: u32) -> Option<u32> {
+        let (at, number) = (self.slot_at(slot) + NUMBER, last.wrapping_add(1).max(1));
+        let seen = self.words.load(at);
+        let is_last = seen as u32 == last && self.words.compare_exchange(at, seen, u64::from(number)).is_ok();
+        is_last.then_some(number)
     }
 
     /// Adds to one of a slot's counts, below [`COUNT_COUNT`]. Only the slot's thread changes them; they stay when it dies.
@@ -306,8 +308,17 @@ impl<W: Exchange> PageWords<W> {
     /// The thread of a slot is dead: nobody waits for it any more. Returns the page that it was fetching, filling, or asking to write:
     /// the node goes on in the slot's name.
     pub fn end_slot(&self, slot: u16) -> Result<Option<u64>, Corrupt> {
-        let said = self.words.swap(self.slot_at(slot), 0) & !MAPS;
-        let Some(page) = said.checked_sub(1).filter(|page| *page < self.pages) else { return Ok(None) };
+        self.claimed(self.words.swap(self.slot_at(slot), 0), slot)
+    }
+
+    /// The page that the thread of a slot is fetching, filling, or asking to write. The thread may go on meanwhile.
+    pub fn claim(&self, slot: u16) -> Result<Option<u64>, Corrupt> {
+        self.claimed(self.words.load(self.slot_at(slot)), slot)
+    }
+
+    /// The page that a slot says, if its word says so, too.
+    fn claimed(&self, said: u64, slot: u16) -> Result<Option<u64>, Corrupt> {
+        let Some(page) = (said & !MAPS).checked_sub(1).filter(|page| *page < self.pages) else { return Ok(None) };
         let word = self.look(page);
         word.state()?;
         Ok((word.is_claimed() && word.claimer() == slot).then_some(page))

@@ -24,6 +24,8 @@ pub(super) struct ThreadLink {
     home: Life,
     /// The thread: its life, program and number.
     of: (Life, u64, usize),
+    /// Pages that it asks to write by a membership that its host has given up.
+    void: Vec<Page>,
 }
 
 /// A page that a thread's slot claimed.
@@ -31,6 +33,8 @@ pub(super) struct ThreadLink {
 pub(super) struct Claim {
     pub page: Page,
     pub slot: u16,
+    /// The number of its request.
+    pub number: u32,
     pub access: Access,
     pub has: Option<Version>,
     pub firm: bool,
@@ -160,13 +164,13 @@ impl PageWorld {
             return self.hand_over(of, claims);
         };
         let inside = self.inside(life, client).expect("the caller saw it");
-        let (share, frames) = (inside.share, inside.frames.clone());
+        let share = inside.share;
         let it = &mut inside.threads[thread];
         it.seq += 1;
         let seq = it.seq;
         let request = |(k, claim): (usize, &Claim)| {
-            let Claim { page, slot, access, has, firm } = *claim;
-            let ticket = Ticket { slot, number: frames.number(slot) };
+            let Claim { page, slot, number, access, has, firm } = *claim;
+            let ticket = Ticket { slot, number };
             PageRequest { page: page.0, ticket, access, has, firm, tries: k > 0 }
         };
         let requests = claims.iter().enumerate().map(request).collect();
@@ -185,7 +189,7 @@ impl PageWorld {
             return known;
         }
         let number = self.draw();
-        self.links.insert(number, ThreadLink { link: Link::new(client), home, of: (life, client, thread) });
+        self.links.insert(number, ThreadLink { link: Link::new(client), home, of: (life, client, thread), void: Vec::new() });
         self.inside(life, client)?.threads[thread].link = Some(number);
         Some(number)
     }
@@ -253,6 +257,11 @@ impl PageWorld {
 
     pub(super) fn on_asked(&mut self, number: u64, seq: u64, share: u64, requests: &[PageRequest]) -> Check {
         let Some(home) = self.home_at(number).filter(|_| self.arrives_at(number, true)) else { return Ok(()) };
+        if self.done_without.contains(&share) {
+            let writes = requests.iter().filter(|request| request.access == Access::Write);
+            let void = writes.map(|request| Page(request.page)).collect();
+            self.links.get_mut(&number).expect("just seen").void = void;
+        }
         self.tell(home, PageInput::PageRequests { session: number, seq, share, requests })
     }
 
@@ -271,6 +280,13 @@ impl PageWorld {
         let answers: Vec<PageAnswer> = reply.answers().map(answer).collect();
         let granted = answers.iter().filter(|(granted, _)| matches!(granted.outcome, Outcome::Read | Outcome::Write)).count();
         (0..granted).for_each(|_| self.count("grants that went with a reply"));
+        let is_known = answers.iter().any(|(granted, _)| granted.outcome != Outcome::NotShared);
+        let void = self.links.get_mut(&number).map(|link| (Gid(link.home), std::mem::take(&mut link.void)));
+        if let Some((gid, pages)) = void.filter(|_| is_known) {
+            // The home has not heard that the host began anew. When it has, it loses what it granted since.
+            let truths = self.truths.iter_mut().filter(|((of, page), _)| *of == gid && pages.contains(page));
+            truths.for_each(|(_, truth)| truth.is_forgotten = true);
+        }
         self.say(number, false, Event::Granted { link: number, seq, answers });
     }
 
@@ -398,9 +414,9 @@ impl PageWorld {
         let (share, link, mut settled) = (inside.share, inside.threads[thread].link, Vec::new());
         let mut void = Vec::new();
         for record in records.iter_mut().filter(|record| record.steps.act() == Act::Acknowledge) {
-            let Claim { page, slot, .. } = record.claim;
+            let Claim { page, slot, number, .. } = record.claim;
             void.extend(record.is_void.then_some(page));
-            let ticket = Ticket { slot, number: inside.frames.number(slot) };
+            let ticket = Ticket { slot, number };
             settled.push(Settled { page: page.0, ticket, version: record.granted.version });
             record.steps.done();
         }

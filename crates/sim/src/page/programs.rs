@@ -205,6 +205,7 @@ impl PageWorld {
         }
         let slot = inside.slot(thread);
         let fault = inside.frames.fault(page, slot, access).map_err(|corrupt| corrupt.0.to_owned())?;
+        let number = inside.frames.number(slot);
         let gid = self.processes[&life].programs[&client].gid;
         let (access, has) = match fault {
             Fault::Wait(_) => return Ok(()),
@@ -216,7 +217,7 @@ impl PageWorld {
             Fault::Fetch { access, .. } => (access, None),
             Fault::Upgrade { has } => (Access::Write, Some(has)),
         };
-        let mut claims = vec![Claim { page, slot, access, has, firm }];
+        let mut claims = vec![Claim { page, slot, number, access, has, firm }];
         let beside = if self.dice.chance(3_000) { self.dice.below(LANE_LEN) } else { 0 };
         for k in 1..=beside.min(PAGE_COUNT - 1 - page.0) {
             match self.claim_beside((life, client), Page(page.0 + k), slot + k as u16, access)? {
@@ -251,9 +252,10 @@ impl PageWorld {
             return Ok(None);
         }
         let fault = inside.frames.fault(page, slot, access).map_err(|corrupt| corrupt.0.to_owned())?;
+        let number = inside.frames.number(slot);
         Ok(match fault {
-            Fault::Fetch { access, .. } => Some(Claim { page, slot, access, has: None, firm: false }),
-            Fault::Upgrade { has } => Some(Claim { page, slot, access, has: Some(has), firm: false }),
+            Fault::Fetch { access, .. } => Some(Claim { page, slot, number, access, has: None, firm: false }),
+            Fault::Upgrade { has } => Some(Claim { page, slot, number, access, has: Some(has), firm: false }),
             Fault::Map(_) => {
                 self.leave((life, client), page, slot)?;
                 None

@@ -32,7 +32,7 @@ fn frames(host: &Host) -> VectorFrames {
 fn claim(host: &Host, access: Access) -> Ticket {
     let mut words = frames(host);
     assert!(matches!(words.fault(Page(0), SLOT, access), Ok(Fault::Fetch { .. })));
-    Ticket { slot: SLOT, number: words.next_number(SLOT) }
+    Ticket { slot: SLOT, number: words.next_number(SLOT, words.number(SLOT)).expect("nobody else asks") }
 }
 
 /// The host's reply to a grant, as the number of its messages.

@@ -159,6 +159,15 @@ impl World {
                 self.directory.release(PAGE, PUT);
                 self.drain_home(mode, None);
             }
+            Step::TakeOver(host) => {
+                self.left.take_overs -= 1;
+                let slot = self.station(host).slot;
+                let slots = slot..slot + 1;
+                self.with_node(host, mode, |rules, place, outputs| match mode.off {
+                    Off::Alive => rules.part(place, slots, false, outputs),
+                    _ => rules.take_over(place, slots, outputs),
+                });
+            }
             Step::Kill(_) | Step::Part(_) | Step::Close(_) => self.act_on_program(step, mode),
             Step::Die(_) | Step::Report(_) | Step::Hear(..) => self.act_on_death(step, mode),
         }

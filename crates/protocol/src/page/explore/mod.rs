@@ -56,6 +56,8 @@ struct Left {
     kills: u8,
     /// Touches of what is here, which count their thread until it has mapped the page.
     maps: u8,
+    /// Notices of links that broke, which nodes hear late: their threads are at something else by then.
+    take_overs: u8,
     deaths: u8,
 }
 
@@ -87,6 +89,8 @@ enum Off {
     Put,
     /// A thread keeps the claim that a void grant leaves open.
     GiveUp,
+    /// A node that goes on for a thread takes its slot, as if it were dead.
+    Alive,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +106,8 @@ enum Step {
     /// A node takes pages that are marked, and hears what waited.
     Turn(u16),
     Evict(u16),
+    /// A node hears that the link of a thread broke.
+    TakeOver(u16),
     /// A program is killed.
     Kill(u16),
     /// Its node hears of it.
@@ -169,6 +175,9 @@ impl Exploration {
         };
         if left.kills > 0 && is_at_it {
             steps.push(Step::Kill(host));
+        }
+        if left.take_overs > 0 && !matches!(station.thread, Thread::Idle | Thread::Dead { .. } | Thread::None) {
+            steps.push(Step::TakeOver(host));
         }
         if rules.may_turn(&station.place) {
             steps.push(Step::Turn(host));
@@ -274,7 +283,7 @@ fn holds_if(hosts: u16, left: Left, is_slow: bool, at_least: usize) {
     explored::holds(Exploration { hosts, left, off: Off::Nothing, is_slow }, &what, at_least);
 }
 
-const NONE: Left = Left { faults: [0; 5], evictions: 0, gets: 0, puts: 0, kills: 0, maps: 0, deaths: 0 };
+const NONE: Left = Left { faults: [0; 5], evictions: 0, gets: 0, puts: 0, kills: 0, maps: 0, take_overs: 0, deaths: 0 };
 
 #[test]
 // FEATURE: EU-F13
@@ -318,6 +327,12 @@ fn programs_that_are_killed_at_any_step() {
 }
 
 #[test]
+fn nodes_that_hear_late_of_links_that_broke() {
+    holds_slowly(2, Left { faults: [1, 1, 0, 0, 0], maps: 1, kills: 1, take_overs: 1, ..NONE }, 5_000);
+    holds_slowly(2, Left { faults: [1, 2, 0, 0, 0], evictions: 1, take_overs: 2, ..NONE }, 5_000);
+}
+
+#[test]
 fn three_hosts_one_of_which_dies() {
     holds(3, Left { faults: [1, 1, 1, 0, 0], evictions: 1, deaths: 1, ..NONE }, 500_000);
 }
@@ -329,7 +344,11 @@ mod long {
     #[test]
     #[ignore = "takes minutes; the command is above it"]
     fn two_hosts_and_everything() {
-        holds(2, Left { faults: [2, 2, 0, 0, 0], evictions: 1, gets: 1, puts: 1, kills: 1, maps: 0, deaths: 1 }, 3_000_000);
+        holds(
+            2,
+            Left { faults: [2, 2, 0, 0, 0], evictions: 1, gets: 1, puts: 1, kills: 1, maps: 0, take_overs: 0, deaths: 1 },
+            3_000_000,
+        );
     }
 
     #[test]
@@ -434,13 +453,18 @@ fn without_giving_up_an_overtaken_claim_nobody_gets_the_page() {
     is_needed(Off::GiveUp, 2, Left { faults: [1, 1, 0, 0, 0], ..NONE }, "");
 }
 
+#[test]
+fn without_its_slot_a_thread_maps_what_is_taken() {
+    is_needed(Off::Alive, 2, Left { faults: [1, 1, 0, 0, 0], maps: 1, take_overs: 1, ..NONE }, "");
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(300))]
 
     /// Long runs of five hosts, of which every step is chosen at random.
     #[test]
     fn five_hosts_at_random(choices in proptest::collection::vec(proptest::prelude::any::<u16>(), 600), deaths in 0..3u8) {
-        let left = Left { faults: [20; 5], evictions: 15, gets: 10, puts: 10, kills: 10, maps: 10, deaths };
+        let left = Left { faults: [20; 5], evictions: 15, gets: 10, puts: 10, kills: 10, maps: 10, take_overs: 10, deaths };
         let exploration = Exploration { hosts: 5, left, off: Off::Nothing, is_slow: true };
         let mut world = World::new(5, left);
         for choice in choices {

@@ -33,8 +33,10 @@ impl<B: Clone> Host<B> {
         }
         let slot = word.claimer();
         if !version.is_after(word.floor()) {
-            if is_of(place, page, ticket) {
-                let ticket = Ticket { slot, number: place.next_number(slot) };
+            if is_of(place, page, ticket)
+                && let Some(number) = place.next_number(slot, ticket.number)
+            {
+                let ticket = Ticket { slot, number };
                 outputs.push(HostOutput::home(page, ToHome::Request { ticket, access: Access::Read, has: None, firm: true }));
             }
             return Ok(());

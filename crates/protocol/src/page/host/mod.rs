@@ -70,12 +70,14 @@ pub trait HostMemory {
     fn fault(&mut self, page: Page, slot: u16, access: Access) -> Result<Fault, Corrupt>;
     /// A slot is at no page any more.
     fn clear_slot(&mut self, slot: u16);
+    /// The page that a slot's thread claimed and that has not come. The thread may live, and go on meanwhile.
+    fn claim(&self, slot: u16) -> Result<Option<Page>, Corrupt>;
     /// The thread of a slot is dead. Returns the page that it had claimed, which nobody fetches for it.
     fn end_slot(&mut self, slot: u16) -> Result<Option<Page>, Corrupt>;
     /// The number of a slot's last request.
     fn number(&self, slot: u16) -> u32;
-    /// A number for a slot's next request.
-    fn next_number(&mut self, slot: u16) -> u32;
+    /// A number for a slot's next request, if its last one has the number `last` still. Its thread may live, and have begun another.
+    fn next_number(&mut self, slot: u16, last: u32) -> Option<u32>;
     /// True if no program maps a marked page at this moment.
     fn is_clear(&self, page: Page) -> bool;
 
@@ -208,7 +210,7 @@ impl<B: Clone> Host<B> {
         self.dead_slots.retain(|slot| claimed.contains(slot));
     }
 
-    /// The threads of slots are gone, or know nothing of their requests. Their claims are asked for again in their names. Frames that dead
+    /// The threads of slots are gone, or belong to the region no more. Their claims are asked for again in their names. Frames that dead
     /// threads (`is_over`) were filling are given up; other threads fill theirs to the end.
     ///
     /// **Errors**: [`Corrupt`], after all slots were handled.
@@ -227,27 +229,53 @@ impl<B: Clone> Host<B> {
                 outcome = outcome.and(place.change(page, |word| word.unfill(slot)));
             }
             self.dead_slots.insert(slot);
-            claims.push(page);
+            claims.push((page, slot));
         }
-        claims.into_iter().for_each(|page| self.repeat(place, page, outputs));
+        claims.into_iter().for_each(|(page, slot)| self.repeat(place, page, slot, outputs));
         outcome
     }
 
-    /// The request of a page again: nobody knows whether its dead thread sent it. A home that heard a request to write knows
+    /// Threads do not know what became of their requests, and wait. Their claims are asked for again in their names.
+    ///
+    /// The threads live: their slots stay theirs. They may have got their pages before this is heard, and be at others. Those are asked for
+    /// twice, and come once.
+    ///
+    /// **Errors**: [`Corrupt`], after all slots were handled.
+    pub fn take_over<P: HostMemory<Bytes = B>>(
+        &mut self,
+        place: &mut P,
+        slots: Range<u16>,
+        outputs: &mut Vec<HostOutput<B>>,
+    ) -> Result<(), Corrupt> {
+        let mut outcome = Ok(());
+        for slot in slots {
+            match place.claim(slot) {
+                Ok(Some(page)) => self.repeat(place, page, slot, outputs),
+                claim => outcome = outcome.and(claim.map(drop)),
+            }
+        }
+        outcome
+    }
+
+    /// The request of a page again: nobody knows whether the thread of the slot sent it. A home that heard a request to write knows
     /// it again by its ticket; one to read is another request.
-    fn repeat<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, page: Page, outputs: &mut Vec<HostOutput<B>>) {
-        let word = place.look(page);
-        let slot = word.claimer();
+    fn repeat<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, page: Page, slot: u16, outputs: &mut Vec<HostOutput<B>>) {
         if slot >= place.slot_count() {
+            return;
+        }
+        // The number first: a thread that has gone on since has another, or claims the page no more.
+        let number = place.number(slot);
+        let word = place.look(page);
+        if word.claimer() != slot {
             return;
         }
         let want = match word.state() {
             Ok(State::Fetching) => {
-                let ticket = Ticket { slot, number: place.next_number(slot) };
-                ToHome::Request { ticket, access: Access::Read, has: None, firm: false }
+                let Some(number) = place.next_number(slot, number) else { return };
+                ToHome::Request { ticket: Ticket { slot, number }, access: Access::Read, has: None, firm: false }
             }
             Ok(state @ (State::FetchingWrite | State::Upgrading | State::TakingUpgrade)) => {
-                let ticket = Ticket { slot, number: place.number(slot).max(1) };
+                let ticket = Ticket { slot, number: number.max(1) };
                 let has = (state == State::Upgrading).then(|| word.version());
                 ToHome::Request { ticket, access: Access::Write, has, firm: false }
             }
@@ -261,7 +289,10 @@ impl<B: Clone> Host<B> {
     pub fn on_host_gone<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, home: usize, outputs: &mut Vec<HostOutput<B>>) {
         let is_read = |page: &Page| place.look(*page).state() == Ok(State::Fetching) && place.home_of(*page) == home;
         let fetching: Vec<Page> = pages(place).filter(is_read).collect();
-        fetching.into_iter().for_each(|page| self.repeat(place, page, outputs));
+        for page in fetching {
+            let slot = place.look(page).claimer();
+            self.repeat(place, page, slot, outputs);
+        }
     }
 
     /// A home is gone: its replies do not come. Threads that wait ask it again, and find out. Copies stay readable, and owned pages usable.

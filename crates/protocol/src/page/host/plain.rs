@@ -113,7 +113,8 @@ impl<B: Clone> HostMemory for Plain<B> {
             Fault::Fetch { .. } | Fault::Upgrade { .. } => Some((page, false)),
         };
         if is_claim {
-            self.next_number(slot);
+            let last = self.number(slot);
+            self.next_number(slot, last);
         }
         Ok(fault)
     }
@@ -122,21 +123,28 @@ impl<B: Clone> HostMemory for Plain<B> {
         self.slot(slot).at = None;
     }
 
-    fn end_slot(&mut self, slot: u16) -> Result<Option<Page>, Corrupt> {
-        let Some((page, _)) = self.slot(slot).at.take() else { return Ok(None) };
+    fn claim(&self, slot: u16) -> Result<Option<Page>, Corrupt> {
+        let Some((page, _)) = self.slots.get(&slot).and_then(|slot| slot.at) else { return Ok(None) };
         let word = self.look(page);
         word.state()?;
         Ok(Some(page).filter(|_| word.is_claimed() && word.claimer() == slot))
+    }
+
+    fn end_slot(&mut self, slot: u16) -> Result<Option<Page>, Corrupt> {
+        let claim = self.claim(slot);
+        self.clear_slot(slot);
+        claim
     }
 
     fn number(&self, slot: u16) -> u32 {
         self.slots.get(&slot).map_or(0, |slot| slot.number)
     }
 
-    fn next_number(&mut self, slot: u16) -> u32 {
+    fn next_number(&mut self, slot: u16, last: u32) -> Option<u32> {
         let number = &mut self.slot(slot).number;
-        *number = number.wrapping_add(1).max(1);
-        *number
+        let is_last = *number == last;
+        *number = if is_last { last.wrapping_add(1).max(1) } else { *number };
+        is_last.then_some(*number)
     }
 
     fn is_clear(&self, page: Page) -> bool {

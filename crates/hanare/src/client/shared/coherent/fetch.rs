@@ -255,7 +255,7 @@ impl Resolver {
     }
 
     /// Puts what was granted in its place, tells the home, and maps it: the steps of [`hanare_protocol::page::install_steps`].
-    pub(super) fn take_in(&self, tools: &mut Tools, lane: usize, (home, count): (usize, usize)) -> Result<Asked, Denied> {
+    fn take_in(&self, tools: &mut Tools, lane: usize, (home, count): (usize, usize)) -> Result<Asked, Denied> {
         let mut installs = [InstallSteps::new(Ruling::Refused); LANE_PAGE_COUNT];
         let installs = &mut installs[..count];
         (0..count).for_each(|k| installs[k] = InstallSteps::new(ruling_of(decode(&tools.operands, k))));
@@ -272,7 +272,7 @@ impl Resolver {
                 self.ahead[lane * LANE_PAGE_COUNT + k].store(tools.numbers[k] + 1, Relaxed);
             }
         }
-        self.acknowledge(tools, lane, home, installs)?;
+        self.acknowledge(tools, home, installs)?;
         let is_mapped = self.map_granted(tools, lane, installs)?;
         first?;
         match installs.first().map(InstallSteps::act) {
@@ -325,12 +325,13 @@ impl Resolver {
         install.on_installed(installed, self.is_asked_for_by(page, slot));
     }
 
-    /// Tells the home of the grants that it waits for, in one message.
-    fn acknowledge(&self, tools: &mut Tools, lane: usize, home: usize, installs: &mut [InstallSteps]) -> Result<(), Denied> {
+    /// Tells the home of the grants that it waits for, in one message. It knows them by the numbers that were asked with: the node may have
+    /// asked for the same page since, with others.
+    fn acknowledge(&self, tools: &mut Tools, home: usize, installs: &mut [InstallSteps]) -> Result<(), Denied> {
         let mut count = 0;
         for (k, install) in installs.iter_mut().enumerate().filter(|(_, install)| install.act() == Act::Acknowledge) {
-            let (page, slot) = (tools.numbers[k], self.slot(lane, k));
-            let ticket = Ticket { slot, number: self.words.number(slot) };
+            let asked = tools.message[k * PAGE_REQUEST_LEN..].first_chunk().map(PageRequest::decode);
+            let Some(Ok(PageRequest { page, ticket, .. })) = asked else { return Err(damaged()) };
             let done = Settled { page, ticket, version: decode(&tools.operands, k).version };
             tools.message[count * PAGE_REQUEST_LEN..(count + 1) * PAGE_REQUEST_LEN].copy_from_slice(&done.encode());
             count += 1;
