@@ -95,6 +95,11 @@ impl CopiedExtents {
         self.readying.is_under_way(gid) || self.endings.is_under_way(gid)
     }
 
+    /// True if a node holds that extent.
+    pub fn holds(&self, extent: CopiedExtent, node: NodeId) -> bool {
+        self.extents.get(&extent).is_some_and(|copied| copied.has(node))
+    }
+
     /// True if something is to be done for that extent.
     pub fn is_unsettled(&self, extent: CopiedExtent) -> bool {
         self.unsettled.contains(&extent)

@@ -84,11 +84,12 @@ impl Coordinator {
         self.fit_regions(now_ms, &gids);
     }
 
-    /// The move of an extent, as long as its destination can get it.
+    /// The move of an extent, as long as its destination can get it. A home that is to follow to a copy stays where it is without that copy.
     pub(super) fn move_of(&self, extent: CopiedExtent) -> Option<Move> {
         let next = self.moves.under_way.get(&extent)?;
         let is_receiver = self.roster.phase(next.to) == Phase::Member && !self.ledger.draining.contains_key(&next.to);
-        (is_receiver && self.may_hold(extent, next.to)).then_some(*next)
+        let is_of_use = next.cause.next_home().is_none_or(|home| home == next.to || self.copied.holds(extent, home));
+        (is_receiver && is_of_use && self.may_hold(extent, next.to)).then_some(*next)
     }
 
     /// Members that may get extents: no drain empties them.

@@ -221,7 +221,7 @@ impl Cluster {
         let is_heard = followers.hears_of(*gid, now_ms).any(|by| by == node || holders.contains(&by));
         let is_needed =
             holders.len() < usize::from(region.copies) || holders.iter().any(|holder| self.checks.drains(*holder, now_ms + 1));
-        check(is_heard || is_needed, || format!("{node} gets a copy without a cause: {region:?}"))?;
+        check(is_heard || is_needed, || format!("{node} gets a copy without a cause: {message:?}: {region:?}"))?;
         self.count(if is_needed { "copies that were missing" } else { "copies at users" });
         Ok(())
     }

@@ -90,6 +90,27 @@ fn a_region_with_copies_has_its_home_at_its_users_whoever_has_a_copy() {
     }
 }
 
+/// The extent went to nodes whose hosts did not use it, and was copied once more for that.
+#[test]
+fn a_home_stays_when_the_copy_of_its_users_is_lost_on_the_way() {
+    let mut pool = Pool::new(4);
+    // The coordinator's own node is never away.
+    pool.create(0, "filler", LEN / 2, Placement::Local).unwrap();
+    let gid = region_with(&mut pool, "r", (true, 2));
+    serve(&mut pool, &[]);
+    let [copy] = copies(&pool, gid)[..] else { panic!("one copy") };
+    say(&mut pool, 1, &[gid], copy.0);
+    let makes = |message: &ToHolder| matches!(message, ToHolder::Make { .. });
+    assert!(pool.nodes[1].held.iter().any(|(_, message)| makes(message)), "a further copy is made first");
+    let away = copy.0 as usize;
+    pool.cut(away);
+    pool.pass(limits::LEASE_MS + 200, &[away]);
+    serve(&mut pool, &[]);
+    let [other] = copies(&pool, gid)[..] else { panic!("one copy") };
+    assert_eq!(home(&pool, gid).node, NodeId(1));
+    assert_ne!(other, copy);
+}
+
 #[test]
 fn a_home_stays_where_its_users_have_the_copy_and_no_other_node_can_get_one() {
     let mut pool = Pool::new(2);
