@@ -232,15 +232,20 @@ impl Coordinator {
         home.into_iter().chain(set.copies.iter().copied()).filter(move |other| *other != node)
     }
 
-    /// True if others hold the extent when the node does not. Those that are away count if the node's bytes are gone for good.
-    fn goes_on_without(&self, extent: CopiedExtent, (node, loss): (NodeId, Loss)) -> bool {
-        let counts = |other: NodeId| loss == Loss::ForGood || self.roster.phase(other) == Phase::Member;
-        self.copied.extents.get(&extent).is_some_and(|copied| Coordinator::others_of(copied, node).any(counts))
+    /// True if others hold the extent when the node does not. Those that are away count if the node's bytes are gone for good. A home
+    /// that stands still does not: it may be lost next, and it answers nothing that the node's copy would hold up.
+    fn goes_on_without(&self, now_ms: u64, extent: CopiedExtent, (node, loss): (NodeId, Loss)) -> bool {
+        let Some(copied) = self.copied.extents.get(&extent) else { return false };
+        let is_there = |other: NodeId| match other == copied.holders.set().home {
+            true => self.roster.answers(other, now_ms, self.settings.lease_ms),
+            false => self.roster.phase(other) == Phase::Member,
+        };
+        Coordinator::others_of(copied, node).any(|other| loss == Loss::ForGood || is_there(other))
     }
 
     /// The last holder is never lost here. If all are away, the first to come back says who goes on: it may be the home with all its bytes.
     fn lose_holder_of(&mut self, now_ms: u64, extent: CopiedExtent, (node, loss): (NodeId, Loss)) {
-        let goes_on = self.goes_on_without(extent, (node, loss));
+        let goes_on = self.goes_on_without(now_ms, extent, (node, loss));
         let Some(copied) = self.copied.extents.get(&extent) else { return };
         if copied.remade.is_some_and(|remade| remade.node == node || copied.holders.set().home == node) {
             self.give_up_copy(now_ms, extent);
@@ -259,7 +264,7 @@ impl Coordinator {
             |index: &usize| region.holders_of(*index).is_some_and(|(home, known)| is_it(home) || known.copies.iter().any(is_it));
         let Some(index) = (0..region.holders.len()).find(holds) else { return false };
         let extent = CopiedExtent { gid, index: index as u32 };
-        let goes_on = self.goes_on_without(extent, (node, Loss::ForGood));
+        let goes_on = self.goes_on_without(now_ms, extent, (node, Loss::ForGood));
         if goes_on {
             self.void_holder(extent, (node, slot));
         }

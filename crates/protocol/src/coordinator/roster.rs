@@ -321,6 +321,15 @@ impl Roster {
         Some((node, was_member))
     }
 
+    /// True if homes of extents with copies answer at a node: it has renewed its lease a moment ago. Leases have that length.
+    pub fn answers(&self, node: NodeId, now_ms: u64, lease_ms: u64) -> bool {
+        let until_ms = |seat: &NodeEntry| match seat.state {
+            State::Member { lease_until_ms } => home_until_ms(lease_until_ms, lease_ms),
+            _ => 0,
+        };
+        self.seats.get(&node).map_or(0, until_ms) > now_ms
+    }
+
     /// True if a node is away and its homes of extents with copies answer nothing any more.
     pub fn is_over(&self, node: NodeId) -> bool {
         match self.seats.get(&node).map(|seat| &seat.state) {

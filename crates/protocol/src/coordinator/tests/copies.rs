@@ -260,6 +260,27 @@ fn a_home_that_is_back_goes_on_when_the_copy_that_was_to_follow_is_lost() {
     assert!(pool.nodes[1].held.iter().any(|(_, message)| goes_on(message)));
 }
 
+/// The copy was dropped, though the home that was to go on alone stood still, and was lost next.
+#[test]
+fn a_copy_that_is_away_for_a_moment_stays_one_while_the_home_stands_still() {
+    let mut pool = Pool::new(3);
+    // The coordinator's own node is never away.
+    pool.create(0, "filler", 4096, Placement::Local).unwrap();
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 2))).unwrap();
+    assert_eq!(pool.call(0, OWNER, remove("filler")), Ok(Answer::Ok));
+    let copy = holders(&pool).2[0] as usize;
+    pool.pass(HOME_LEASE_MS, &[1]);
+    pool.cut(copy);
+    pool.pass(HOME_LEASE_MS + 200, &[1, copy]);
+    pool.connect(copy);
+    pool.pass(400, &[1]);
+    assert_eq!(holders(&pool), (1, 1, vec![copy as u32]), "it has all bytes");
+    pool.cut(1);
+    pool.pass(LEASE_MS, &[1]);
+    pool.freeze(copy, 5);
+    assert!(pool.is_elected(copy));
+}
+
 #[test]
 fn holders_that_are_all_away_stay_holders_until_one_is_back() {
     let mut pool = Pool::new(3);
