@@ -3,7 +3,7 @@
 use super::*;
 use crate::network::Connection;
 use hanare_protocol::versions::NEWEST;
-use hanare_protocol::wire::copies::FromHolder;
+use hanare_protocol::wire::copies::{FromHolder, ToHolder};
 
 impl Cluster {
     pub(super) fn on_connect(&mut self, node: usize, life: u64) -> Check {
@@ -61,6 +61,12 @@ impl Cluster {
         let after = match &event {
             // A defect: the wish comes late.
             Event::ToHome { message: FromNode::Holder { message: FromHolder::Admit { .. }, .. }, .. }
+                if self.course.has(Defect::AdmitDead) =>
+            {
+                self.course.dice.between(2_000, 4_000)
+            }
+            // So the next copy is filled late, which takes the place of the one that the wish is about.
+            Event::ToNode { message: ToNode::Holder { message: ToHolder::Make { .. }, .. }, .. }
                 if self.course.has(Defect::AdmitDead) =>
             {
                 self.course.dice.between(2_000, 4_000)

@@ -196,9 +196,9 @@ fn first_seed(defect: Defect) -> u64 {
         Defect::TellOnce => 29,
         Defect::ForgetLease => 54,
         Defect::AdmitEarly => 67,
-        Defect::AdmitDead => 140,
         Defect::LookAtMembers => 222,
         Defect::GiveUpUnheard => 290,
+        Defect::AdmitDead => 322,
         _ => 0,
     }
 }
