@@ -32,7 +32,7 @@ fn is_maker(place: u64) -> bool {
 impl<N: Copy + PartialEq> Wires<N> {
     /// A connection is made. Returns the maker's place.
     pub fn make(&mut self, number: u64, now_ms: u64, maker: N, taker: N) -> u64 {
-        self.0.insert(number, PeerWire { maker, taker, link: Link::new(number), made_ms: now_ms, lost_until_ms: 0 });
+        self.0.insert(number, PeerWire { maker, taker, link: Link::default(), made_ms: now_ms, lost_until_ms: 0 });
         2 * number
     }
 

@@ -1,9 +1,9 @@
-//! Connections between programs and the locks' home: each keeps order and loses nothing until it breaks.
+//! Connections between programs and the locks' home.
 
 use super::programs::Holder;
 use super::{EntryWorld, Event};
 use crate::check::Check;
-use crate::links::{self, Link};
+use crate::links::LinkEnd;
 use hanare_protocol::Result as Outcome;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 
@@ -16,76 +16,47 @@ impl EntryWorld {
             self.at(after, Event::Connect { program });
             return Ok(());
         }
-        self.link_count += 1;
-        me.link = Some(self.link_count);
-        self.links.insert(self.link_count, Link::new(program));
-        let link = self.link_count;
+        let link = self.links.make(program);
+        me.link = Some(link);
         self.at(0, Event::Step { program, link });
         Ok(())
     }
 
-    /// After how many milliseconds a message that is sent at this moment arrives, if it does.
-    fn arrival(&mut self, link: u64, to_home: bool) -> Option<u64> {
+    fn send(&mut self, link: u64, to_home: bool, event: Event) {
         let (delay_ms, now_ms) = (self.delay_ms(), self.now_ms);
-        self.links.get_mut(&link)?.arrival(now_ms, delay_ms, to_home)
+        match self.links.arrival(link, now_ms, delay_ms, to_home) {
+            Some(after) => self.at(after, event),
+            None => self.count("messages lost with their connection"),
+        }
     }
 
     pub(super) fn send_home(&mut self, link: u64, seq: u64, request: SyncRequest) {
-        match self.arrival(link, true) {
-            Some(after) => self.at(after, Event::ToHome { link, seq, request }),
-            None => self.count("messages lost with their connection"),
-        }
+        self.send(link, true, Event::ToHome { link, seq, request });
     }
 
     pub(super) fn send_program(&mut self, link: u64, seq: u64, answer: Outcome<SyncAnswer>) {
-        match self.arrival(link, false) {
-            Some(after) => self.at(after, Event::ToProgram { link, seq, answer }),
-            None => self.count("messages lost with their connection"),
-        }
+        self.send(link, false, Event::ToProgram { link, seq, answer });
     }
 
-    /// True if the home has the connection, and a message that arrives was sent before it broke.
-    pub(super) fn is_open_at_home(&self, link: u64) -> bool {
-        self.links.get(&link).is_some_and(|link| link.is_open(self.now_ms, true))
-    }
-
-    /// The program that has the connection still.
-    pub(super) fn program_of(&self, link: u64) -> Option<u64> {
-        self.links.get(&link).filter(|link| link.is_open(self.now_ms, false)).map(|link| link.client)
-    }
-
-    fn pick_link(&mut self) -> Option<u64> {
-        let open = links::whole(&self.links);
-        if open.is_empty() { None } else { Some(self.dice.pick(&open)) }
+    fn will_see(&mut self, end: LinkEnd) {
+        let LinkEnd { link, at_home, after_ms } = end;
+        self.at(after_ms, if at_home { Event::ClosedAtHome { link } } else { Event::ClosedAtProgram { link } });
     }
 
     /// Stalls a connection: nothing passes for a while; nothing is lost.
     pub(super) fn stall_one(&mut self) {
-        let Some(id) = self.pick_link() else { return };
-        self.count("connections that stood still");
-        let until = self.now_ms + self.dice.pick(&[200, 1_000, 3_000]);
-        self.links.get_mut(&id).expect("just picked").stall(until);
+        if self.links.stall_one(self.course.now_ms, &[200, 1_000, 3_000], &mut self.course.dice) {
+            self.count("connections that stood still");
+        }
     }
 
     /// A connection breaks though both of its ends live.
     pub(super) fn break_one(&mut self, program: u64) {
-        let Some(id) = self.programs.get(&program).and_then(|me| me.link) else { return };
-        self.note(format!("link {id} breaks"));
+        let Some(link) = self.programs.get(&program).and_then(|me| me.link) else { return };
+        self.note(format!("link {link} breaks"));
         self.count("connections broken");
-        self.cut(id);
-        for event in [Event::ClosedAtHome { link: id }, Event::ClosedAtProgram { link: id }] {
-            let after = self.dice.pick(&[0, 5, 200, 3_500]);
-            self.at(after, event);
-        }
-    }
-
-    /// From some message on, nothing that is under way arrives.
-    fn cut(&mut self, id: u64) {
-        let rest = self.dice.pick(&[0, 1, 20, 500]);
-        let now_ms = self.now_ms;
-        if let Some(link) = self.links.get_mut(&id) {
-            link.cut(now_ms + rest);
-        }
+        let ends = self.links.break_at(link, self.course.now_ms, &mut self.course.dice);
+        ends.into_iter().for_each(|end| self.will_see(end));
     }
 
     /// A program dies; the kernel closes its connection behind what it had sent, or that is lost with its host.
@@ -94,15 +65,10 @@ impl EntryWorld {
         self.note(format!("program {program} dies"));
         let after = self.dice.pick(&[1, 500, 3_000]);
         self.at(after, Event::Begin { node });
-        let Some(id) = link else { return };
-        if self.dice.chance(5_000) {
-            self.cut(id);
-        }
-        let now_ms = self.now_ms;
-        let link = self.links.get_mut(&id).expect("a program's link is kept");
-        let rest = link.end_at_client(now_ms);
-        let after = rest + self.dice.pick(&[0, 5, 3_500]);
-        self.at(after, Event::ClosedAtHome { link: id });
+        let Some(link) = link else { return };
+        let is_cut = self.dice.chance(5_000);
+        let end = self.links.end_at_client(link, is_cut, self.course.now_ms, &mut self.course.dice);
+        end.into_iter().for_each(|end| self.will_see(end));
     }
 
     /// The home dies: it comes back and knows nothing. Its programs notice, each at its time.
@@ -114,30 +80,22 @@ impl EntryWorld {
         self.drafts.clear();
         let after = self.dice.pick(&[1, 100, 3_000]);
         self.at(after, Event::HomeBegins);
-        for id in links::at_home(&self.links) {
-            self.cut(id);
-            self.links.get_mut(&id).expect("just listed").is_open_at_home = false;
-            let after = self.dice.pick(&[0, 5, 200, 3_500]);
-            self.at(after, Event::ClosedAtProgram { link: id });
-        }
+        let ends = self.links.lose_home(self.course.now_ms, &mut self.course.dice, |_| true);
+        ends.into_iter().for_each(|end| self.will_see(end));
     }
 
-    pub(super) fn on_closed_at_home(&mut self, id: u64) -> Check {
-        let Some(link) = self.links.get_mut(&id).filter(|link| link.is_open_at_home) else { return Ok(()) };
-        link.is_open_at_home = false;
-        self.note(format!("the home sees the end of link {id}"));
-        self.at(0, Event::ClosedAtProgram { link: id });
-        self.on_link_gone(id)
+    pub(super) fn on_closed_at_home(&mut self, link: u64) -> Check {
+        let Some((_, end)) = self.links.close_at_home(link) else { return Ok(()) };
+        self.note(format!("the home sees the end of link {link}"));
+        self.will_see(end);
+        self.on_link_gone(link)
     }
 
-    pub(super) fn on_closed_at_program(&mut self, id: u64) -> Check {
-        let Some(link) = self.links.get_mut(&id).filter(|link| link.is_open_at_client) else { return Ok(()) };
-        link.is_open_at_client = false;
-        let program = link.client;
-        self.cut(id);
-        let after = self.dice.pick(&[0, 5, 3_500]);
-        self.at(after, Event::ClosedAtHome { link: id });
-        self.on_link_lost(program, id);
+    pub(super) fn on_closed_at_program(&mut self, link: u64) -> Check {
+        let closed = self.links.close_at_client(link, self.course.now_ms, &mut self.course.dice);
+        let Some((program, end)) = closed else { return Ok(()) };
+        self.will_see(end);
+        self.on_link_lost(program, link);
         Ok(())
     }
 }

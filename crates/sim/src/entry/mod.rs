@@ -26,7 +26,7 @@ mod service;
 
 use crate::check::{Check, check};
 use crate::harness::{Course, World, defects, on_course};
-use crate::links::Link;
+use crate::links::Links;
 use frames::{Bound, LEN, LOCK_COUNT, Page, bound_of};
 use hanare_home::{Vector, Vectors};
 use hanare_protocol::Result as Outcome;
@@ -134,8 +134,8 @@ pub(crate) struct EntryWorld {
     course: Course<Event, Defect>,
     home: Option<EntryService>,
     home_lives: u64,
-    links: BTreeMap<u64, Link>,
-    link_count: u64,
+    /// Connections, each with its program.
+    links: Links<u64>,
     programs: BTreeMap<u64, Holder>,
     program_count: u64,
     /// Memory of the regions' homes.
@@ -163,8 +163,7 @@ impl World for EntryWorld {
             course,
             home: None,
             home_lives: 0,
-            links: BTreeMap::new(),
-            link_count: 0,
+            links: Links::default(),
             programs: BTreeMap::new(),
             program_count: 0,
             memory,

@@ -203,7 +203,7 @@ impl EntryWorld {
 
     /// A holder looks at what is bound to its lock. One whose end the home has seen may see anything.
     fn see(&mut self, program: u64, link: u64, held: LockedData, is_told_torn: bool) -> Check {
-        if !self.links.get(&link).is_some_and(|link| link.is_open_at_home) {
+        if !self.links.is_open_at_home(link) {
             return Ok(());
         }
         self.count("looks at bound data");
@@ -272,7 +272,7 @@ impl EntryWorld {
 
     /// A region's home is asked. It takes nothing from one whose end the locks' home has seen.
     pub(super) fn on_access(&mut self, link: u64, access: Access) -> Check {
-        let is_open = self.links.get(&link).is_some_and(|link| link.is_open_at_home);
+        let is_open = self.links.is_open_at_home(link);
         let page = match access {
             Access::Fetch(page) => page,
             Access::Put(at, byte) if is_open || self.has(Defect::LetDeadWrite) => {
@@ -291,7 +291,7 @@ impl EntryWorld {
     }
 
     pub(super) fn on_accessed(&mut self, link: u64, access: Access, bytes: Page) -> Check {
-        let Some(program) = self.links.get(&link).map(|link| link.client) else { return Ok(()) };
+        let Some(program) = self.links.get(link).copied() else { return Ok(()) };
         let Some(me) = self.programs.get_mut(&program).filter(|me| me.link == Some(link)) else { return Ok(()) };
         match access {
             Access::Fetch(page) => me.frames.come(page, bytes),
@@ -304,7 +304,7 @@ impl EntryWorld {
 
     /// An answer of the locks' home arrives.
     pub(super) fn on_answer(&mut self, link: u64, seq: u64, answer: Outcome<SyncAnswer>) -> Check {
-        let Some(program) = self.program_of(link) else {
+        let Some(program) = self.links.receiving(link, self.now_ms, false).copied() else {
             self.count("messages lost with their connection");
             return Ok(());
         };

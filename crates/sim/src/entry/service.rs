@@ -70,16 +70,15 @@ impl EntryWorld {
 
     /// A request arrives.
     pub(super) fn on_request(&mut self, link: u64, seq: u64, asks: SyncRequest) -> Check {
-        if !self.is_open_at_home(link) {
+        let Some(program) = self.links.receiving(link, self.now_ms, true).copied() else {
             self.count("messages lost with their connection");
             return Ok(());
-        }
+        };
         self.note(format!("link {link}: {asks:?}"));
         let (waiter, before) = (Waiter { link, seq }, self.base());
         if let SyncRequest::Lock { address: SyncAddress::Name(name), mode, number, .. } = &asks {
             self.home.as_mut().expect("its links are open").asked.insert(waiter, (lock_of(name), *number, *mode));
         }
-        let program = self.links[&link].client;
         let outputs = self.tell(request(waiter, program, asks.clone()));
         let own = outputs.iter().find_map(|output| match output {
             SyncOutput::Answer(to, outcome) if *to == waiter => Some(outcome.clone()),

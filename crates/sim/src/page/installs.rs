@@ -189,7 +189,7 @@ impl PageWorld {
             return known;
         }
         let number = self.draw();
-        self.links.insert(number, ThreadLink { link: Link::new(client), home, of: (life, client, thread), void: Vec::new() });
+        self.links.insert(number, ThreadLink { link: Link::default(), home, of: (life, client, thread), void: Vec::new() });
         self.inside(life, client)?.threads[thread].link = Some(number);
         Some(number)
     }

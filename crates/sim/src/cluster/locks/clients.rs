@@ -335,7 +335,7 @@ impl Cluster {
 
     /// An answer arrives.
     pub(super) fn on_answer(&mut self, link: u64, seq: u64, answer: Outcome<SyncAnswer>) -> Check {
-        let Some(client) = self.link_at(link, false).map(|link| link.link.client) else { return Ok(()) };
+        let Some(client) = self.link_at(link, false).map(|link| link.client) else { return Ok(()) };
         let me = self.locks.clients.get_mut(&client).ok_or("an open connection of nobody")?;
         if me.forsaken.remove(&seq) {
             self.note(format!("program {client} does not wait any longer for {answer:?}"));
@@ -398,7 +398,7 @@ impl Cluster {
         let SyncRequest::Lock { mode, number, bound_ms, .. } = request else {
             return Err(format!("{request:?} asks for a lock"));
         };
-        let (now_ns, home) = (self.now_ns(), self.locks.links[&link].home);
+        let (now_ns, home) = (self.now_ns(), self.locks.links.get(link).expect("its link is open").home);
         let me = self.locks.clients.get_mut(&client).expect("its link is open");
         let (_, name) = me.address(at).ok_or("a program is connected without its region")?;
         let (connection, has_data) = (u128::from(link), false);
@@ -435,9 +435,7 @@ impl Cluster {
         let is_open = |held: &&GrantedLock| {
             let who = held.taking.who();
             let is_of_today = !is_word(name) || self.may_answer_names(held.taking.home);
-            is_of_today
-                && self.locks.links.get(&who.link).is_some_and(|link| link.link.is_open_at_home)
-                && !self.locks.given_up.contains(&who)
+            is_of_today && self.locks.links.is_open_at_home(who.link) && !self.locks.given_up.contains(&who)
         };
         let have: Vec<&GrantedLock> = self.believers(name).filter(is_open).collect();
         let most = have.iter().map(|held| most_in(held.mode)).min().unwrap_or_default();
@@ -463,7 +461,7 @@ impl Cluster {
             match &thread.waits {
                 None => {}
                 Some(Waits { request: SyncRequest::Arrive(Party::Place(number), _), link, .. }) => {
-                    let home = self.locks.links.get(link).and_then(|link| self.locks.homes.get(&link.home));
+                    let home = self.locks.links.get(*link).and_then(|link| self.locks.homes.get(&link.home));
                     let service = home.ok_or_else(|| format!("program {id} waits for nobody"))?;
                     service.model.judge_lonely(Claimant { link: *link, number: *number })?;
                 }

@@ -27,6 +27,7 @@ mod service;
 use super::process::ProcessLife;
 use super::{Cluster, Defect, Event, Terms};
 use crate::check::{Check, check};
+use crate::links::Links;
 use clients::Client;
 use hanare_protocol::Result as Outcome;
 use hanare_protocol::id::ClientId;
@@ -100,8 +101,7 @@ pub(crate) enum LockEvent {
 /// All programs, and the homes of their locks.
 #[derive(Debug, Default)]
 pub(crate) struct LockPrograms {
-    links: BTreeMap<u64, LockLink>,
-    link_count: u64,
+    links: Links<LockLink>,
     clients: BTreeMap<u64, Client>,
     client_count: u64,
     homes: BTreeMap<ProcessLife, LockService>,
@@ -145,7 +145,7 @@ impl Cluster {
     pub(super) fn host_of_lock(&self, event: &LockEvent) -> Option<usize> {
         match event {
             LockEvent::ToHome { link, .. } | LockEvent::ClosedAtHome { link } => {
-                self.locks.links.get(link).map(|link| link.home.0)
+                self.locks.links.get(*link).map(|link| link.home.0)
             }
             LockEvent::Begin { at } | LockEvent::Ended { at, .. } | LockEvent::Recalled { at, .. } | LockEvent::Names { at } => {
                 Some(at.0)

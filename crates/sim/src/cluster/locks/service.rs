@@ -232,7 +232,7 @@ impl Cluster {
                 model.on_granted(who, *abandoned)?;
                 if *leased {
                     model.on_leased(who);
-                    let id = self.locks.links[&who.link].id;
+                    let id = self.locks.links.get(who.link).expect("who is granted a lock is there").id;
                     self.locks.leases.insert((id, who.number), (at, who));
                     self.count("locks leased");
                 }

@@ -30,6 +30,7 @@ use super::{Cluster, Defect, Event, Terms, words};
 use crate::Plan;
 use crate::check::{Check, check};
 use crate::dice::Dice;
+use crate::links::Links;
 use hanare_home::Bytes;
 use hanare_protocol::Result as Outcome;
 use hanare_protocol::id::{ClientId, Grant, Slot};
@@ -38,7 +39,7 @@ use hanare_protocol::queue::{Appended, Overflow, QueueForm, Unit};
 use hanare_protocol::wire::queue::QueueRequest;
 use hanare_protocol::wire::stores::StorePart;
 use judge::QueueJudge;
-use links::QueueLink;
+use links::{FIRST_LINK, QueueLink};
 use programs::QueueProgram;
 pub(super) use service::is_of_queue;
 use std::collections::{BTreeMap, VecDeque};
@@ -158,8 +159,7 @@ pub(super) struct QueuePrograms {
     overflows: [Overflow; QUEUE_COUNT],
     programs: BTreeMap<usize, QueueProgram>,
     programs_ever: u32,
-    links: BTreeMap<u64, QueueLink>,
-    links_ever: u64,
+    links: Links<QueueLink>,
     /// Commands of each link, at its home.
     commands: BTreeMap<u64, QueueCommands>,
     judge: QueueJudge,
@@ -171,8 +171,9 @@ pub(super) fn queues(plan: Plan, terms: Terms, defect: Option<Defect>) -> Option
     let is_played = defect.map_or(plan.seed % 5 == 3, Defect::is_of_queues) && terms == Terms::Budget;
     let mut dice = Dice::new(plan.seed ^ SALT);
     let overflows = std::array::from_fn(|_| dice.pick(&[Overflow::Wait, Overflow::Refuse]));
-    let (programs, programs_ever, links, links_ever, commands, judge, images) = Default::default();
-    is_played.then_some(QueuePrograms { dice, overflows, programs, programs_ever, links, links_ever, commands, judge, images })
+    let links = Links::numbered_after(FIRST_LINK);
+    let (programs, programs_ever, commands, judge, images) = Default::default();
+    is_played.then_some(QueuePrograms { dice, overflows, programs, programs_ever, links, commands, judge, images })
 }
 
 fn region_of(program: usize) -> usize {
@@ -219,7 +220,7 @@ impl Cluster {
     pub(super) fn host_of_queue(&self, event: &QueueEvent) -> Option<usize> {
         match event {
             QueueEvent::ToHome { link, .. } | QueueEvent::ClosedAtHome { link } => {
-                self.queues.as_ref()?.links.get(link).map(|link| link.home.0)
+                self.queues.as_ref()?.links.get(*link).map(|link| link.home.0)
             }
             QueueEvent::Ended { at, .. } => Some(at.0),
             _ => None,

@@ -1,5 +1,6 @@
 //! Programs of queues: how they begin and end, and calls that go to the next home where one is lost.
 
+use super::links::QueueLink;
 use super::readers::QueueReader;
 use super::stores::{Storer, is_gone};
 use super::writers::QueueWriter;
@@ -297,8 +298,10 @@ impl Cluster {
     /// A reply reaches a program.
     pub(super) fn on_queue_reply(&mut self, link: u64, seq: u64, outcome: Outcome<QueueReply>) -> Check {
         self.note(format!("link {link}: {seq} is answered {outcome:?}"));
-        match self.program_of_link(link) {
-            Some((program, id)) if self.queue_program(program, id).is_some() => self.on_queue_outcome(program, seq, outcome),
+        match self.queue_link_at(link, false) {
+            Some(QueueLink { program, id, .. }) if self.queue_program(program, id).is_some() => {
+                self.on_queue_outcome(program, seq, outcome)
+            }
             _ => {
                 self.count("messages of queues lost with their connection");
                 Ok(())

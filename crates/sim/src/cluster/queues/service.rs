@@ -1,6 +1,6 @@
 //! The home's side of queues: requests of ports, and commands of each link one after the other.
 
-use super::links::FIRST_LINK;
+use super::links::{FIRST_LINK, QueueLink};
 use super::{ARRAY_AT, Cluster, Outcome, ProcessLife, QueueAsk, QueueCommands, QueueMessage, QueueReply, region_of};
 use crate::check::Check;
 use crate::cluster::commands::LinkCommand;
@@ -45,12 +45,12 @@ fn without_free(request: QueueRequest) -> QueueRequest {
 impl Cluster {
     /// A message reaches a home.
     pub(super) fn on_queue_message(&mut self, link: u64, message: QueueMessage) -> Check {
-        let Some((home, id)) = self.home_of_link(link) else {
+        let Some(found @ QueueLink { home, id, .. }) = self.queue_link_at(link, true) else {
             self.count("messages of queues lost with their connection");
             return Ok(());
         };
         self.note(format!("link {link}: {message:?}"));
-        self.end_older_links(link, (home, id))?;
+        self.end_older_links(link, found)?;
         let QueueMessage { slot, grant, .. } = message;
         let request = match message.what {
             QueueAsk::Port(request) => {
@@ -79,7 +79,7 @@ impl Cluster {
     }
 
     fn region_of_link(&mut self, link: u64) -> usize {
-        self.program_at(link).map_or(0, region_of)
+        self.queues_mut().links.get(link).map_or(0, |link| region_of(link.program))
     }
 
     /// A home answers a port, or a part of stores.
