@@ -134,7 +134,7 @@ impl<T> Links<T> {
         self.pick(dice).map(|link| self.break_at(link, now_ms, dice))
     }
 
-    /// This connection breaks.
+    /// A connection breaks that the world names.
     pub fn break_at(&mut self, link: u64, now_ms: u64, dice: &mut Dice) -> [LinkEnd; 2] {
         self.cut(link, now_ms, dice);
         [true, false].map(|at_home| LinkEnd { link, at_home, after_ms: dice.pick(&SEEN_MS) })

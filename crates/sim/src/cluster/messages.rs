@@ -65,7 +65,7 @@ impl Cluster {
             {
                 self.course.dice.between(2_000, 4_000)
             }
-            // So the next copy is filled late, which takes the place of the one that the wish is about.
+            // The next copy, which takes the place of the wish's, is filled late.
             Event::ToNode { message: ToNode::Holder { message: ToHolder::Make { .. }, .. }, .. }
                 if self.course.has(Defect::AdmitDead) =>
             {

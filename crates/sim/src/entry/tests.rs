@@ -43,5 +43,5 @@ fn a_seed_replays_exactly() {
 
 #[test]
 fn every_defect_is_found() {
-    finds_all::<EntryWorld>((|_| 0, 40), (3, 1.0), |_| {});
+    finds_all::<EntryWorld>((|_| 0, 200), (3, 1.0), |_| {});
 }
