@@ -144,8 +144,9 @@ impl CallRounds {
         }
         self.last = Some(error.clone());
         match refresh(&error) {
-            Ok(true) => Ok(false),
-            Ok(false) => Err(self.admit(error)),
+            // Bytes with copies have another home soon, whatever is known of it now.
+            Ok(can_help) if can_help || moves => Ok(false),
+            Ok(_) => Err(self.admit(error)),
             // A removed region has no bytes that could have changed.
             Err(Error::UnknownRegion { name }) => Err(Error::UnknownRegion { name }),
             // The coordinator names the home, so it is waited for.

@@ -152,6 +152,8 @@ fn idle_handles_go_on(calls: &[CallOnHandle], lose: impl FnOnce(&mut Apart)) {
     until("it has moved", || mover.drain(NodeId(1), &DrainWish::Look).unwrap().left == 0);
     until("it is plain again", || mover.stat("a").is_ok_and(|stat| stat.copies == 1));
     lose(&mut pool);
+    // The kernels of its peers know of its end by then, too.
+    until("the former node is missed", || !mover.status().unwrap().nodes[1].alive);
     std::thread::scope(|scope| {
         for ((call, program), handle) in calls.iter().zip(&programs).zip(&handles) {
             scope.spawn(move || call(program, handle));
@@ -159,14 +161,16 @@ fn idle_handles_go_on(calls: &[CallOnHandle], lose: impl FnOnce(&mut Apart)) {
     });
 }
 
+const GETS: CallOnHandle = |_, region| {
+    let mut bytes = vec![0; 1000];
+    region.get(0, &mut bytes).unwrap();
+    assert!(bytes == pattern(1000, 1));
+};
+
+const PUTS: CallOnHandle = |_, region| region.put(5000, b"after").unwrap();
+
 #[test]
 fn handles_that_were_idle_go_to_their_bytes_when_the_former_node_is_gone() {
-    let gets: CallOnHandle = |_, region| {
-        let mut bytes = vec![0; 1000];
-        region.get(0, &mut bytes).unwrap();
-        assert!(bytes == pattern(1000, 1));
-    };
-    let puts: CallOnHandle = |_, region| region.put(5000, b"after").unwrap();
     let adds: CallOnHandle = |_, region| assert_eq!(region.fetch_word(8000, Operator::Add, 1).unwrap(), 0);
     let starts: CallOnHandle =
         |_, region| assert!(region.start_get(0, vec![0; 1000]).unwrap().wait().unwrap() == pattern(1000, 1));
@@ -175,18 +179,12 @@ fn handles_that_were_idle_go_to_their_bytes_when_the_former_node_is_gone() {
         program.batch(|batch| batch.update(region, Strided::contiguous(8008, 8), ADD, &one)).unwrap();
         assert_eq!(region.read_word(8008).unwrap(), 1);
     };
-    idle_handles_go_on(&[gets, puts, adds, starts, updates], |pool| pool.kill(1));
+    idle_handles_go_on(&[GETS, PUTS, adds, starts, updates], |pool| pool.kill(1));
 }
 
 #[test]
 fn handles_that_were_idle_go_to_their_bytes_when_the_former_node_stands_still() {
-    let gets: CallOnHandle = |_, region| {
-        let mut bytes = vec![0; 1000];
-        region.get(0, &mut bytes).unwrap();
-        assert!(bytes == pattern(1000, 1));
-    };
-    let puts: CallOnHandle = |_, region| region.put(5000, b"after").unwrap();
-    idle_handles_go_on(&[gets, puts], |pool| pool.stop(1));
+    idle_handles_go_on(&[GETS, PUTS], |pool| pool.stop(1));
 }
 
 #[test]
