@@ -75,7 +75,7 @@ pub use pages::{
 pub use queue_arrays::{LinkBegin, QueueArray, QueueArrays};
 pub use queue_ports::LaneAt;
 pub use queue_words::{QueueMemory, QueueWords};
-pub use vectors::{SpillingVector, SpillingVectors, Vector, VectorExecution, Vectors};
+pub use vectors::{SpillingVector, SpillingVectors, Vector, VectorExecution, Vectors, write_runs};
 pub use waiter::Waiter;
 pub use wire_output::WireOutput;
 

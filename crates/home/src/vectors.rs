@@ -4,7 +4,7 @@ mod commands;
 mod copies;
 mod queues;
 
-pub use commands::VectorExecution;
+pub use commands::{VectorExecution, write_runs};
 pub use queues::{NoRoom, VectorWords};
 
 use crate::memory::{Bytes, Memory};

@@ -1,4 +1,4 @@
-"""What an array of the pool says of itself: its sums, and NumPy's functions on it, know no more."""
+"""The part of an array of the pool that its sums and NumPy's functions know."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._index import Layout
 
 
 class _Region(Protocol):
-    """What it needs of its region."""
+    """The part of a region that elements need."""
 
     name: str
     gid: int

@@ -57,7 +57,7 @@ impl Link {
     }
 }
 
-/// A side sees the end of a connection, after so many milliseconds.
+/// A side sees the end of a connection after a time, in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkEnd {
     pub link: u64,

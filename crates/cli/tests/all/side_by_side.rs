@@ -126,7 +126,7 @@ fn programs_and_nodes_of_two_releases_work_together() {
     }
 }
 
-/// What a program does that counts, or is told to do.
+/// A program counts, is told to rest, or rests.
 const COUNTS: u8 = 0;
 const IS_TO_REST: u8 = 1;
 const RESTS: u8 = 2;

@@ -59,16 +59,21 @@ impl CommandExtent for Vector {
     }
 
     fn write_stream(&self, shape: &Checked<'static>, at: u64, bytes: &[u8]) -> Result<()> {
-        let mut rest = bytes;
-        for (offset, run) in runs(shape, at, bytes.len() as u64) {
-            let (written, behind) = rest.split_at(run as usize);
-            self.write(offset, written)?;
-            rest = behind;
-        }
-        Ok(())
+        write_runs(self, shape, at, bytes)
     }
 
     fn let_go(&mut self) {}
+}
+
+/// Writes bytes of the stream of a shape to an extent of a simulator, from the stream's byte `at` on.
+pub fn write_runs(extent: &impl Bytes, shape: &Checked<'static>, at: u64, bytes: &[u8]) -> Result<()> {
+    let mut rest = bytes;
+    for (offset, run) in runs(shape, at, bytes.len() as u64) {
+        let (written, behind) = rest.split_at(run as usize);
+        extent.write(offset, written)?;
+        rest = behind;
+    }
+    Ok(())
 }
 
 /// A command on an extent of a simulator under way.

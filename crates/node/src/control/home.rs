@@ -168,8 +168,8 @@ impl CoordinatorLink {
         }
         self.ask_at_ms = now_ms.saturating_add(AGAIN_MS);
         let at = self.addresses.iter().position(|address| *address == self.asked).map_or(0, |at| at + 1);
-        let others = self.addresses[at..].iter().chain(&self.addresses[..at]);
-        let Some(next) = others.into_iter().find(|address| **address != self.address).cloned() else { return };
+        let mut others = self.addresses[at..].iter().chain(&self.addresses[..at]);
+        let Some(next) = others.find(|address| **address != self.address).cloned() else { return };
         self.asked.clone_from(&next);
         let (keys, notices) = (self.keys.clone(), self.notices.clone());
         let ask = move || notices.send(ToControl::Leads(leader_by(&next, &keys)));

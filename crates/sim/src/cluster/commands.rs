@@ -2,7 +2,7 @@
 
 use super::memory::SimExtent;
 use crate::served_link::{LinkStep, Piece, ServedLink};
-use hanare_home::{Bytes, CommandExtent, CommandMemory, VectorExecution, runs};
+use hanare_home::{Bytes, CommandExtent, CommandMemory, VectorExecution, write_runs};
 use hanare_protocol::id::{Gid, Grant, NodeId, Slot};
 use hanare_protocol::shape::{Checked, Shape};
 use hanare_protocol::wire::command::{Command, Op};
@@ -116,13 +116,7 @@ impl CommandExtent for SimExtent {
     }
 
     fn write_stream(&self, shape: &Checked<'static>, at: u64, bytes: &[u8]) -> Result<()> {
-        let mut rest = bytes;
-        for (offset, run) in runs(shape, at, bytes.len() as u64) {
-            let (written, behind) = rest.split_at(run as usize);
-            self.write(offset, written)?;
-            rest = behind;
-        }
-        Ok(())
+        write_runs(self, shape, at, bytes)
     }
 
     fn let_go(&mut self) {}
