@@ -5,9 +5,8 @@
 //!
 //! | world | machines | what goes wrong |
 //! |---|---|---|
-//! | `cluster` | coordinator, members, job barriers; the home of nodes with its commands of links, its copies of extents, flushes, queues with copies, locks with leases, named groups; the leases of programs and nodes | messages lost, late, twice, in another order; partitions; processes that die or stop; connections that break, seen by either side at its own time; commits that come late; in pools with keepers, leaders that are deposed and do not know it; nodes of two releases, tenants that go and come again |
+//! | `cluster` | coordinator, members, job barriers; the home of nodes with its commands of links, the sessions of nodes, copies of extents, flushes, queues with copies, locks with leases, named groups; the leases of programs and nodes | messages lost, late, twice, in another order; partitions; processes that die or stop; connections that break, seen by either side at its own time; commits that come late; in pools with keepers, leaders that are deposed and do not know it; nodes of two releases, tenants that go and come again |
 //! | `pages` | the shared regions of nodes: homes, hosts, connections between nodes | connections between nodes and links of threads that break; nodes that do not reach each other; programs that map, unmap and die; nodes that die, or stand still while their pages are written elsewhere |
-//! | `commands` | the sessions of a node | programs that give up or die; packets lost; nodes that stop; libraries that send for the dead |
 //! | `queues` | homes of queues that spill | the same connections; writers and readers that die; homes that stop, or die |
 //! | `entry` | the home of nodes: locks with the data bound to them, over memory | the same; pages that make room, releases that end half-way |
 //!
@@ -16,7 +15,6 @@
 
 mod check;
 mod cluster;
-mod command;
 mod dice;
 mod entry;
 mod harness;
@@ -26,7 +24,6 @@ mod page;
 mod queue;
 mod report;
 mod served;
-mod served_link;
 mod wires;
 
 use harness::World;
@@ -35,13 +32,8 @@ pub use report::{Counts, Failure, Plan, Report};
 /// Simulates a plan in one world, and tells how far it is.
 type Simulate = fn(Plan, &mut dyn FnMut(f64)) -> Result<Counts, Failure>;
 
-const WORLDS: &[(&str, Simulate)] = &[
-    named::<cluster::Cluster>(),
-    named::<page::PageWorld>(),
-    named::<command::CommandWorld>(),
-    named::<queue::QueueWorld>(),
-    named::<entry::EntryWorld>(),
-];
+const WORLDS: &[(&str, Simulate)] =
+    &[named::<cluster::Cluster>(), named::<page::PageWorld>(), named::<queue::QueueWorld>(), named::<entry::EntryWorld>()];
 
 const fn named<W: World>() -> (&'static str, Simulate) {
     (W::NAME, harness::simulate::<W>)

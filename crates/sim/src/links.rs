@@ -19,11 +19,13 @@ pub(crate) struct Link {
     cut_at: Option<u64>,
     pub is_open_at_home: bool,
     pub is_open_at_client: bool,
+    /// True for one in the memory of one host, which neither breaks nor stands still.
+    is_ring: bool,
 }
 
 impl Default for Link {
     fn default() -> Link {
-        Link { path: Ordered::default(), cut_at: None, is_open_at_home: true, is_open_at_client: true }
+        Link { path: Ordered::default(), cut_at: None, is_open_at_home: true, is_open_at_client: true, is_ring: false }
     }
 }
 
@@ -91,6 +93,13 @@ impl<T> Links<T> {
         self.last
     }
 
+    /// A connection is made in the memory of one host. Returns its number.
+    pub fn make_ring(&mut self, of: T) -> u64 {
+        let number = self.make(of);
+        self.links.get_mut(&number).into_iter().for_each(|(_, link)| link.is_ring = true);
+        number
+    }
+
     /// The owner's data of a connection that one of its sides has.
     pub fn get(&self, link: u64) -> Option<&T> {
         self.links.get(&link).map(|(of, _)| of)
@@ -118,7 +127,8 @@ impl<T> Links<T> {
     }
 
     fn pick(&self, dice: &mut Dice) -> Option<u64> {
-        let whole: Vec<u64> = self.links.iter().filter(|(_, (_, link))| link.is_whole()).map(|(number, _)| *number).collect();
+        let whole: Vec<u64> =
+            self.links.iter().filter(|(_, (_, link))| link.is_whole() && !link.is_ring).map(|(number, _)| *number).collect();
         if whole.is_empty() { None } else { Some(dice.pick(&whole)) }
     }
 

@@ -13,7 +13,7 @@ fn sim(more: &[&str]) -> String {
 fn each_world_has_its_line_and_what_happened_in_it() {
     let text = sim(&[]);
     assert!(text.starts_with("hanare sim --seed 3 --nodes 2 --minutes 0.2: every check held\n"), "{text}");
-    for world in ["cluster: ", "commands: ", "entry: ", "pages: ", "queues: "] {
+    for world in ["cluster: ", "entry: ", "pages: ", "queues: "] {
         assert!(text.lines().any(|line| line.starts_with(world) && line.ends_with(" events")), "no {world}in {text}");
     }
     assert!(text.contains("  pages installed\n") && text.contains("  grants\n") && text.contains("  requests\n"), "{text}");

@@ -1,7 +1,6 @@
-//! Commands of programs on extents of the pool: links as a node serves them, over the memory of its process.
+//! Commands of programs on extents of the pool, and the memory that they reach: that of a node's process.
 
 use super::memory::SimExtent;
-use crate::served_link::{LinkStep, Piece, ServedLink};
 use hanare_home::{Bytes, CommandExtent, CommandMemory, VectorExecution, write_runs};
 use hanare_protocol::id::{Gid, Grant, NodeId, Slot};
 use hanare_protocol::shape::{Checked, Shape};
@@ -11,7 +10,15 @@ use hanare_protocol::wire::head::{Head, Kind};
 use hanare_protocol::{Error, Result};
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
+
+/// A piece of a message.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    pub head: Head,
+    /// The message begins with it.
+    pub begins: bool,
+    pub bytes: Rc<[u8]>,
+}
 
 /// A program's command, as a message of a link.
 #[derive(Debug)]
@@ -24,61 +31,43 @@ pub(crate) struct LinkCommand<'a> {
     pub call: u64,
 }
 
-/// A link of a program to a home.
-#[derive(Debug)]
-pub(crate) struct CommandLink {
-    opened: Opened,
-    served: ServedLink<Opened>,
-}
-
-impl CommandLink {
-    /// A link that nothing has named: its commands count as often as they come.
-    pub fn new() -> CommandLink {
-        let opened = Opened::default();
-        CommandLink { served: ServedLink::new(opened.clone()), opened }
-    }
-
-    /// A link of that program. **Errors**: the link would end.
-    pub fn of_client(client: u64) -> std::result::Result<CommandLink, String> {
-        let opened = Opened::default();
-        Ok(CommandLink { served: ServedLink::of_client(opened.clone(), client)?, opened })
-    }
-
-    /// A message comes, whose extent its node opens so. Returns true if it is taken now: one at a time is.
-    pub fn takes(&mut self, seq: u64, command: &LinkCommand<'_>, extent: Result<SimExtent>) -> std::result::Result<bool, String> {
-        let LinkCommand { op, at: (slot, grant), shape, operand, call } = command;
+impl LinkCommand<'_> {
+    /// The message of that number.
+    pub fn message(&self, seq: u64) -> Piece {
+        let LinkCommand { op, at: (slot, grant), shape, operand, call } = self;
         let front = Command::new(*op, 0, *slot, *grant, shape).encode();
         let body_len = (front.len() + operand.len()) as u64;
         let head = Head { count: 1, body_len, detail: *call, ..Head::new(Kind::Commands, seq) };
-        let piece = Piece { head, begins: true, bytes: [&front[..], operand].concat().into() };
-        self.opened.0.replace(Some(extent));
-        let is_taken = self.served.takes(&piece);
-        self.opened.0.replace(None);
-        is_taken
-    }
-
-    /// See [`ServedLink::applied`].
-    pub fn applied(&mut self, outcome: Result<Vec<u8>>) {
-        self.served.applied(outcome);
-    }
-
-    /// See [`ServedLink::step`].
-    pub fn step(&mut self, now_ms: u64) -> std::result::Result<LinkStep, String> {
-        self.served.step(Duration::from_millis(now_ms))
+        Piece { head, begins: true, bytes: [&front[..], operand].concat().into() }
     }
 }
 
-/// The extent of the message that comes, as its process opens it.
+/// The error for an extent that is not open.
+pub(crate) fn refused() -> Error {
+    Error::GrantRefused { gid: Gid(0), node: NodeId(0) }
+}
+
+/// An extent of the message that comes, as its process opens it.
+type OpenedExtent = ((Slot, Grant), Result<SimExtent>);
+
+/// The extents of that message.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Opened(Rc<RefCell<Option<Result<SimExtent>>>>);
+pub(crate) struct Opened(Rc<RefCell<Vec<OpenedExtent>>>);
+
+impl Opened {
+    pub fn set(&self, extents: Vec<OpenedExtent>) {
+        self.0.replace(extents);
+    }
+}
 
 impl CommandMemory for Opened {
     type Extent = SimExtent;
     type Execution = VectorExecution<SimExtent>;
 
-    fn admit(&self, _command: &Command, shape: Shape<'static>) -> Result<(SimExtent, Checked<'static>)> {
-        let refused = || Err(Error::GrantRefused { gid: Gid(0), node: NodeId(0) });
-        let extent = self.0.take().unwrap_or_else(refused)?;
+    fn admit(&self, command: &Command, shape: Shape<'static>) -> Result<(SimExtent, Checked<'static>)> {
+        let (opened, wanted) = (self.0.borrow(), (command.slot, command.grant));
+        let extent =
+            opened.iter().find(|(named, _)| *named == wanted).map_or_else(|| Err(refused()), |(_, extent)| extent.clone())?;
         let shape = shape.check("an extent", extent.len_bytes())?;
         Ok((extent, shape))
     }
@@ -104,7 +93,7 @@ impl CommandExtent for SimExtent {
     }
 
     fn is_by_pages(&self) -> bool {
-        self.is_copied()
+        self.is_copied() || self.is_mapped()
     }
 
     fn has_copies(&self) -> bool {
@@ -112,10 +101,13 @@ impl CommandExtent for SimExtent {
     }
 
     fn stays(&self) -> bool {
-        !self.is_copied()
+        !CommandExtent::is_by_pages(self)
     }
 
     fn write_stream(&self, shape: &Checked<'static>, at: u64, bytes: &[u8]) -> Result<()> {
+        if self.is_away() {
+            return Err(Error::IsMapped { gid: CommandExtent::gid(self) });
+        }
         write_runs(self, shape, at, bytes)
     }
 

@@ -2,6 +2,7 @@
 
 use super::process::{Process, ProcessLife, address};
 use super::queues::is_of_queue;
+use super::senders::is_of_sender;
 use super::{Cluster, Defect, Event, FrameBox};
 use crate::check::Check;
 use hanare_home::{CopyInput, CopyOutput, Input, Output, PageVectors, SyncOutput, WireOutput};
@@ -34,6 +35,9 @@ impl Cluster {
     pub(super) fn take(&mut self, at: ProcessLife, outputs: Vec<Output<PageVectors>>) -> Check {
         for output in outputs {
             match output {
+                Output::Copies(CopyOutput::Applied { asker, outcome }) if is_of_sender(asker) => {
+                    self.on_sender_applied(at, asker, outcome)?;
+                }
                 Output::Copies(CopyOutput::Applied { asker, outcome }) if is_of_queue(asker) => {
                     self.on_queue_applied(at, asker, outcome)?;
                 }

@@ -81,6 +81,20 @@ defects! {
     ApplyParts,
     /// Copies do not get parts of stores before the last one.
     LosePart,
+    /// Closing a connection of a sender leaves what was not sent to the kernel.
+    SendOn,
+    /// A node goes on with a link whose successor it greeted.
+    ServeBoth,
+    /// Copies go on when their link has ended.
+    KeepFetching,
+    /// A link is kept whose bytes are on their way into an extent for another one that has ended.
+    KeepLink,
+    /// A node reads what the dead left before it looks who is dead.
+    ServeTheDead,
+    /// A node answers a command when it begins to come.
+    AnswerFirst,
+    /// A node ends its round when the links of one user had their turn.
+    ServeOneUser,
     /// The coordinator of a keeper that leads, or led, acts on outputs before a majority has their batch.
     AnswerUndecided,
     /// Answers without records leave without a round of questions.
@@ -144,7 +158,12 @@ impl Defect {
 
     /// True if only runs with queues can show it.
     pub fn is_of_queues(self) -> bool {
-        (Defect::CountAgain as usize..Defect::AnswerUndecided as usize).contains(&(self as usize))
+        (Defect::CountAgain as usize..Defect::SendOn as usize).contains(&(self as usize))
+    }
+
+    /// True if only runs with senders can show it.
+    pub fn is_of_senders(self) -> bool {
+        (Defect::SendOn as usize..Defect::AnswerUndecided as usize).contains(&(self as usize))
     }
 
     /// True if only runs with two releases can show it.

@@ -23,7 +23,7 @@ impl Cluster {
             _ if !self.may_lose(node) => self.count("faults beyond the budget"),
             13 => self.fail_write(node),
             4 | 5 => self.cut_off(node),
-            6 | 7 => self.stop(node),
+            6 | 7 => self.stop(node, &[200, 2_000, 4_000, 12_000]),
             8 => return self.leave(node),
             _ => {
                 self.crash(node);
@@ -113,12 +113,12 @@ impl Cluster {
     }
 
     /// A process stops for a while: it neither hears nor speaks, and its clock goes on.
-    fn stop(&mut self, node: usize) {
+    pub(super) fn stop(&mut self, node: usize, lasts_ms: &[u64]) {
         if !self.hosts[node].is_stopped && self.hosts[node].process.is_some() {
             self.note(format!("{} stops", name(node)));
             self.count("processes stopped");
             self.hosts[node].is_stopped = true;
-            let after = self.dice.pick(&[200, 2_000, 4_000, 12_000]);
+            let after = self.dice.pick(lasts_ms);
             self.at(after, Event::Resume { node });
         }
     }

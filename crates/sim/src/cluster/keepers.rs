@@ -37,35 +37,18 @@ const SALT: u64 = 0x6b65_6581;
 /// Something that happens to keepers.
 #[derive(Clone, Debug)]
 pub(crate) enum KeeperEvent {
+    /// Keepers are looked at: one may lead.
     Look,
     /// A majority has the next batch of the leader of that term.
-    Decide {
-        term: u64,
-    },
+    Decide { term: u64 },
     /// A keeper hears how many entries are decided.
-    Read {
-        at: ProcessLife,
-        through: usize,
-    },
+    Read { at: ProcessLife, through: usize },
     /// A leader asks a keeper whether it has promised anything to a later one.
-    Ask {
-        to: ProcessLife,
-        from: ProcessLife,
-        term: u64,
-        round: u64,
-    },
+    Ask { to: ProcessLife, from: ProcessLife, term: u64, round: u64 },
     /// The keeper has promised nothing to a later one.
-    NoOther {
-        to: ProcessLife,
-        from: usize,
-        term: u64,
-        round: u64,
-    },
+    NoOther { to: ProcessLife, from: usize, term: u64, round: u64 },
     /// A leader hears that it is none any more.
-    Deposed {
-        at: ProcessLife,
-        term: u64,
-    },
+    Deposed { at: ProcessLife, term: u64 },
 }
 
 impl KeeperEvent {

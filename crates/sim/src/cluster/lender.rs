@@ -126,6 +126,12 @@ impl Lender {
         self.closed.extend(slots);
     }
 
+    /// True if commands have one of these extents open that has no copies.
+    pub fn is_in_use(&self, slots: impl Iterator<Item = Slot>) -> bool {
+        let mut extents = slots.filter_map(|slot| self.bytes.get(&slot));
+        extents.any(|extent| !extent.is_copied() && extent.is_in_use())
+    }
+
     /// No extent is made ready any more.
     pub fn reopen(&mut self) {
         self.closed.clear();

@@ -73,6 +73,7 @@ impl Cluster {
         self.break_wires_of((node, process.life));
         self.end_locks((node, process.life));
         self.end_queues((node, process.life));
+        self.end_senders((node, process.life));
         self.end_release(process.lender.versions.newest);
         for (job, rank) in self.programs.on_node_died(node, process.life) {
             let after = self.dice.between(0, 5_000);

@@ -14,6 +14,8 @@ pub(crate) struct SimExtent {
     slot: Slot,
     bytes: Vector,
     faults: Rc<Faults>,
+    /// Hosts map it, as far as this clone knows. True while the pages of a stage are away.
+    away: Option<Rc<Cell<bool>>>,
 }
 
 /// Defects of an extent.
@@ -43,7 +45,7 @@ impl SimExtent {
     /// An extent of zeros.
     pub fn new(gid: Gid, slot: Slot, len: u64, defects: ExtentDefects) -> SimExtent {
         let (_, bytes) = Vectors::of(gid, len as usize);
-        SimExtent { slot, bytes, faults: Rc::new(Faults { defects, ..Faults::default() }) }
+        SimExtent { slot, bytes, faults: Rc::new(Faults { defects, ..Faults::default() }), away: None }
     }
 
     /// Other nodes may have copies from here on, or have none any more.
@@ -54,6 +56,26 @@ impl SimExtent {
     /// True if other nodes may have copies.
     pub fn is_copied(&self) -> bool {
         self.faults.is_copied.get()
+    }
+
+    /// The same extent where hosts map it, if it has no copies. Its pages are away while `away` is true.
+    pub fn mapped(&self, away: &Rc<Cell<bool>>) -> SimExtent {
+        SimExtent { away: Some(away.clone()), ..self.clone() }
+    }
+
+    /// True if hosts map it.
+    pub fn is_mapped(&self) -> bool {
+        self.away.is_some()
+    }
+
+    /// True while pages that hosts map are away.
+    pub fn is_away(&self) -> bool {
+        self.away.as_ref().is_some_and(|away| away.get())
+    }
+
+    /// True if commands that are under way have it open.
+    pub fn is_in_use(&self) -> bool {
+        Rc::strong_count(&self.faults) > 1
     }
 
     /// True if commands on it are admitted.

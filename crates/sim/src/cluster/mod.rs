@@ -27,6 +27,8 @@ mod process;
 mod queues;
 mod reigns;
 mod releases;
+mod senders;
+mod served_link;
 mod shortages;
 mod tampering;
 mod tenants;
@@ -56,6 +58,7 @@ use keepers::{KeeperEvent, Keepers};
 use locks::{LockEvent, LockPrograms};
 use queues::{QueueEvent, QueuePrograms};
 use releases::{ReleaseEvent, Releases};
+use senders::{SendEvent, Senders};
 use shortages::ShortageEvent;
 use std::collections::{BTreeMap, BTreeSet};
 use tenants::{TenantEvent, Tenants};
@@ -69,130 +72,83 @@ const NODE_COUNT_MIN: u32 = 4;
 /// Something that happens at a moment.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    ToHome {
-        peer: Peer,
-        message: FromNode,
-    },
-    ToNode {
-        peer: Peer,
-        message: ToNode,
-    },
-    ClosedAtHome {
-        peer: Peer,
-    },
-    ClosedAtNode {
-        peer: Peer,
-    },
-    Connect {
-        node: usize,
-        life: u64,
-    },
-    TickHome {
-        at: ProcessLife,
-    },
-    Commit {
-        life: u64,
-        through: u64,
-    },
-    TickNode {
-        node: usize,
-        life: u64,
-    },
-    Made {
-        node: usize,
-        life: u64,
-        order: u64,
-        gid: Gid,
-        lens: Vec<u64>,
-        copied: Copied,
-    },
+    /// A message of a node comes to a coordinator.
+    ToHome { peer: Peer, message: FromNode },
+    /// The other way.
+    ToNode { peer: Peer, message: ToNode },
+    /// A coordinator sees that a connection has ended.
+    ClosedAtHome { peer: Peer },
+    /// A node sees it.
+    ClosedAtNode { peer: Peer },
+    /// A node connects to the coordinator.
+    Connect { node: usize, life: u64 },
+    /// The deadline of a coordinator has come.
+    TickHome { at: ProcessLife },
+    /// The journal has the batches up to that one.
+    Commit { life: u64, through: u64 },
+    /// The deadline of a membership has come.
+    TickNode { node: usize, life: u64 },
+    /// Extents that an order asks for are made.
+    Made { node: usize, life: u64, order: u64, gid: Gid, lens: Vec<u64>, copied: Copied },
     /// Extents that an order makes ready for copies have no command under way.
-    Quiet {
-        at: ProcessLife,
-        order: u64,
-    },
-    Regranted {
-        node: usize,
-        life: u64,
-        epoch: Epoch,
-    },
-    Work {
-        node: usize,
-        life: u64,
-        client: usize,
-    },
+    Quiet { at: ProcessLife, order: u64 },
+    /// The grants of an epoch are made.
+    Regranted { node: usize, life: u64, epoch: Epoch },
+    /// A client does its next thing.
+    Work { node: usize, life: u64, client: usize },
+    /// A job begins.
     Launch,
-    Rank {
-        job: usize,
-        rank: usize,
-    },
-    RankDies {
-        job: usize,
-        rank: usize,
-    },
-    RankEnded {
-        job: usize,
-        rank: usize,
-    },
-    Arrive {
-        life: u64,
-        arrival: Arrival,
-    },
-    BarrierAnswer {
-        reply: PartyReply<RankAt>,
-    },
+    /// A rank does its next thing.
+    Rank { job: usize, rank: usize },
+    /// A rank dies.
+    RankDies { job: usize, rank: usize },
+    /// Its node sees that.
+    RankEnded { job: usize, rank: usize },
+    /// An arrival comes to the home of a barrier.
+    Arrive { life: u64, arrival: Arrival },
+    /// The answer comes to the rank.
+    BarrierAnswer { reply: PartyReply<RankAt> },
+    /// Something goes wrong.
     Fault,
-    Restart {
-        node: usize,
-    },
-    TakeOver {
-        node: usize,
-    },
-    Resume {
-        node: usize,
-    },
-    Heal {
-        node: usize,
-    },
+    /// A process starts on a host.
+    Restart { node: usize },
+    /// A node may go on as the coordinator.
+    TakeOver { node: usize },
+    /// A process goes on that stood still.
+    Resume { node: usize },
+    /// A host is reached again.
+    Heal { node: usize },
     /// The deadline of a node's home has come.
-    Serve {
-        at: ProcessLife,
-    },
+    Serve { at: ProcessLife },
     /// A node's try to reach another ends.
-    Dialed {
-        from: ProcessLife,
-        node: NodeId,
-        address: String,
-    },
+    Dialed { from: ProcessLife, node: NodeId, address: String },
     /// A node has made a connection to this one.
-    Came {
-        place: u64,
-        node: NodeId,
-    },
-    Frame {
-        place: u64,
-        frame: FrameBox,
-    },
-    WireEnded {
-        place: u64,
-    },
+    Came { place: u64, node: NodeId },
+    /// A frame arrives at an end of a connection between nodes.
+    Frame { place: u64, frame: FrameBox },
+    /// An end of such a connection is seen to have ended.
+    WireEnded { place: u64 },
     /// A program of words has its turn.
-    Word {
-        program: usize,
-    },
+    Word { program: usize },
     /// Its request comes to a node.
     Asked(WordAsk),
-    Answered {
-        program: usize,
-        number: u64,
-        value: u64,
-    },
+    /// The answer comes to the program.
+    Answered { program: usize, number: u64, value: u64 },
+    /// An event of locks.
     Lock(LockEvent),
+    /// An event of queues.
     Queue(QueueEvent),
+    /// An event of senders.
+    Send(SendEvent),
+    /// An event of keepers.
     Keeper(KeeperEvent),
+    /// An event of hosts short of memory.
     Shortage(ShortageEvent),
+    /// An event of regions that follow their users.
     Follow(FollowEvent),
+    /// An event of releases.
     Release(ReleaseEvent),
+    /// An event of tenants.
     Tenant(TenantEvent),
 }
 
@@ -248,8 +204,10 @@ pub(crate) struct Cluster {
     pub locks: LockPrograms,
     /// Queues and their programs, in runs with some.
     queues: Option<QueuePrograms>,
-    /// True if the last event was one of locks.
-    is_of_locks: bool,
+    /// Programs that send messages of commands, in runs with some.
+    senders: Option<Senders>,
+    /// True if the last event was one of locks or senders.
+    is_beside_coordinator: bool,
     /// Dice of hosts that run short of memory, in runs with some.
     shortages: Option<Dice>,
     /// Users of regions that follow them, in runs with some.
@@ -280,6 +238,7 @@ impl World for Cluster {
         let least = if terms == Terms::Budget { NODE_COUNT_MIN } else { 1 };
         let nodes = course.plan.nodes.max(least);
         let queues = queues::queues(course.plan, terms, course.defect);
+        let senders = senders::senders(course.plan, terms, course.defect);
         let mut cluster = Cluster {
             course,
             hosts: (0..nodes).map(|_| Host::default()).collect(),
@@ -300,7 +259,8 @@ impl World for Cluster {
             words: WordPrograms::default(),
             locks: LockPrograms::default(),
             queues,
-            is_of_locks: false,
+            senders,
+            is_beside_coordinator: false,
             shortages: None,
             followers: None,
             releases: None,
@@ -321,6 +281,7 @@ impl World for Cluster {
             cluster.begin_words();
         }
         cluster.begin_queues();
+        cluster.begin_senders();
         if cluster.has_locks() {
             cluster.at(1_000, Event::Lock(LockEvent::Fault));
         }
@@ -335,7 +296,7 @@ impl World for Cluster {
     }
 
     fn act(&mut self, event: Event) -> Check {
-        self.is_of_locks = matches!(event, Event::Lock(_));
+        self.is_beside_coordinator = matches!(event, Event::Lock(_) | Event::Send(_));
         if self.place_of(&event).is_some_and(|node| self.hosts[node].is_stopped) {
             self.deferred.push(event);
             return Ok(());
@@ -377,6 +338,7 @@ impl World for Cluster {
             Event::Answered { program, number, value } => self.on_word_answered(program, number, value),
             Event::Lock(event) => self.on_lock_event(event),
             Event::Queue(event) => self.on_queue_event(event),
+            Event::Send(event) => self.on_sending(event),
             Event::Keeper(event) => self.on_keeper_event(event),
             Event::Shortage(event) => self.on_shortage(event),
             Event::Follow(event) => self.on_follow(event),
@@ -394,15 +356,17 @@ impl World for Cluster {
     }
 
     fn judge(&mut self) -> Check {
-        // Events of locks change nothing of the coordinator.
-        if !self.is_of_locks {
+        // Events of locks and senders change nothing of the coordinator.
+        if !self.is_beside_coordinator {
             self.is_true()?;
         }
+        self.judge_senders()?;
         self.judge_locks()
     }
 
     fn judge_rest(&mut self) -> Check {
-        self.is_at_rest()
+        self.is_at_rest()?;
+        self.judge_senders_at_rest()
     }
 }
 
@@ -423,7 +387,7 @@ impl Cluster {
         self.deferred = others;
         let its: Vec<Event> = its;
         its.into_iter().try_for_each(|event| self.act(event))?;
-        self.is_of_locks = false;
+        self.is_beside_coordinator = false;
         Ok(())
     }
 
@@ -456,6 +420,7 @@ impl Cluster {
             Event::Asked(ask) => Some(ask.host()),
             Event::Lock(event) => self.host_of_lock(event),
             Event::Queue(event) => self.host_of_queue(event),
+            Event::Send(event) => self.host_of_sending(event),
             Event::Connect { node, .. }
             | Event::TickNode { node, .. }
             | Event::Made { node, .. }

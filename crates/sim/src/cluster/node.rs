@@ -44,8 +44,9 @@ impl Cluster {
         let Some(place) = process.readying.iter().position(|ready| ready.order == order) else { return Ok(()) };
         let first = process.readying[place].extents.first();
         let waits = process.readying[..place].iter().any(|before| before.extents.first() == first);
-        if waits {
-            // Orders on one region are carried out in turn.
+        let slots = process.readying[place].extents.iter().map(|(_, slot)| *slot);
+        if waits || process.lender.is_in_use(slots) {
+            // Orders on one region are carried out in turn, and wait for commands.
             self.at(10, Event::Quiet { at, order });
             return Ok(());
         }

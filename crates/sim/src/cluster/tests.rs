@@ -51,6 +51,30 @@ const QUEUE_EVENTS: [&str; 15] = [
     "units read",
 ];
 
+/// Events that a run with senders meets.
+const SENDER_EVENTS: [&str; 20] = [
+    "connections of senders broken",
+    "connections of senders given up",
+    "connections of senders that stood still",
+    "copies at one home",
+    "copies from another home",
+    "fetches for copies",
+    "homes elected with copies",
+    "links dropped under a copy",
+    "links ended by their successor",
+    "lost messages known not to be done",
+    "lost messages known to be done",
+    "lost messages of which nothing is known",
+    "lost messages whose home is gone",
+    "messages answered",
+    "messages answered with words",
+    "messages given up",
+    "messages refused",
+    "pauses of services",
+    "senders that died",
+    "stages of copies that waited for pages",
+];
+
 /// Events that a long run with locks meets.
 const LOCK_EVENTS: [&str; 23] = [
     "connections of programs broken",
@@ -167,6 +191,11 @@ fn regions_that_follow_their_users_go_there_and_lose_nothing() {
 }
 
 #[test]
+fn a_run_with_senders_keeps_what_was_answered_and_meets_every_fault() {
+    meets::<Cluster>(Plan { seed: 11, nodes: 5, minutes: 10.0 }, 0, &SENDER_EVENTS);
+}
+
+#[test]
 fn a_long_run_with_locks_holds_every_check_and_meets_every_fault() {
     meets::<Cluster>(Plan { seed: 7, nodes: 4, minutes: 20.0 }, 0, &LOCK_EVENTS);
 }
@@ -193,6 +222,7 @@ fn first_seed(defect: Defect) -> u64 {
         Defect::LeaveOutOlder | Defect::MissWhileMade | Defect::ForgetLost => 7,
         Defect::WaitForEver => 14,
         Defect::AskOnce => 18,
+        Defect::KeepLink => 33,
         Defect::TellOnce => 29,
         Defect::ForgetLease => 54,
         Defect::AdmitEarly => 67,

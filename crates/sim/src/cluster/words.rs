@@ -3,11 +3,11 @@
 //! An addition is one write of two words: the word itself, and a count of the program's additions. It answers with the value before it, and
 //! counts once. A program opens its region by any node of the pool, and sends its requests to the home that it is told of.
 
-use super::commands::{CommandLink, LinkCommand};
+use super::commands::LinkCommand;
 use super::process::{LinkUse, Opener, ProcessLife, address};
+use super::served_link::{CommandLink, LinkStep};
 use super::{Cluster, Defect, Event, Terms};
 use crate::check::{Check, check};
-use crate::served_link::LinkStep;
 use hanare_home::{Bytes, Memory};
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::coordinator::{AskKey, RegionRecord};
@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 
 /// Regions of the programs, of one extent each; and their programs.
 pub(super) const REGION_COUNT: usize = 4;
-const PROGRAM_COUNT: usize = REGION_COUNT * 3;
+pub(super) const PROGRAM_COUNT: usize = REGION_COUNT * 3;
 /// WordPrograms of a region.
 const WORD_COUNT: usize = 8;
 /// Bytes of a region: three ranges when a copy is made, the last one short.
@@ -174,23 +174,30 @@ impl Cluster {
         Ok(())
     }
 
-    /// A program opens its region by a node that runs, or creates it.
+    /// A program opens its region, or creates it. One that has no copies gets some at times.
     fn open_words(&mut self, program: usize) -> Check {
+        let Some((node, by)) = self.open_again(program)? else { return Ok(()) };
+        let is_alone = self.words.programs[program].view.as_ref().is_some_and(|view| view.copies == 1);
+        // A region that follows its users moves without copies, too.
+        if !is_alone || self.followers.is_some() || !self.dice.chance(1_000) {
+            return Ok(());
+        }
+        let region = region_of(program);
+        let changes = Changes { copies: Some(copies_of(region)), ..Changes::default() };
+        self.ask_region(node, by, Request::Alter { name: region_name(region), changes }, Opener::Words(program))
+    }
+
+    /// A program opens its region by a node that runs, or creates it. Returns that node, and who asks.
+    pub(super) fn open_again(&mut self, program: usize) -> std::result::Result<Option<(usize, (u32, ClientId))>, String> {
         let runs = |node: &usize| self.hosts[*node].process.is_some() && !self.hosts[*node].is_stopped;
         let nodes: Vec<usize> = (0..self.hosts.len()).filter(runs).collect();
         if nodes.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
-        let (node, region, follows) = (self.dice.pick(&nodes), region_of(program), self.followers.is_some());
+        let (node, region) = (self.dice.pick(&nodes), region_of(program));
         let by = (user_of_region(region), ClientId(1 << 48 | program as u64));
         self.ask_region(node, by, self.word_request(region), Opener::Words(program))?;
-        let is_alone = self.words.programs[program].view.as_ref().is_some_and(|view| view.copies == 1);
-        // A region that follows its users moves without copies, too.
-        if !is_alone || follows || !self.dice.chance(1_000) {
-            return Ok(());
-        }
-        let changes = Changes { copies: Some(copies_of(region)), ..Changes::default() };
-        self.ask_region(node, by, Request::Alter { name: region_name(region), changes }, Opener::Words(program))
+        Ok(Some((node, by)))
     }
 
     /// The request for a region of words, which creates it where there is none.
@@ -213,6 +220,11 @@ impl Cluster {
         let named = &view.nodes.iter().find(|node| node.node == home)?.address;
         let host = (0..self.hosts.len()).find(|host| address(*host) == *named)?;
         Some((host, self.hosts[host].process.as_ref()?.life))
+    }
+
+    /// The region of a program of words, as it knows it.
+    pub(super) fn word_view(&self, program: usize) -> Option<&RegionView> {
+        self.words.programs[program].view.as_ref()
     }
 
     /// A program asks a node for its region.

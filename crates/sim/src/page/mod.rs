@@ -67,10 +67,7 @@ type Era = (Life, u64);
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     /// A frame arrives at an end of a connection.
-    Frame {
-        place: u64,
-        bytes: Vec<u8>,
-    },
+    Frame { place: u64, bytes: Vec<u8> },
     /// A try of a life to reach a node is over.
     Tried {
         from: Life,
@@ -79,85 +76,39 @@ pub(crate) enum Event {
         is_spare: bool,
     },
     /// An end of a connection is seen to have ended.
-    WireEnded {
-        place: u64,
-    },
-    Tick {
-        life: Life,
-    },
+    WireEnded { place: u64 },
+    /// The deadline of a node has come.
+    Tick { life: Life },
     /// Threads of a node's programs do something.
-    Program {
-        life: Life,
-    },
+    Program { life: Life },
     /// A thread's message arrives at a home.
-    Asked {
-        link: u64,
-        seq: u64,
-        share: u64,
-        requests: Vec<PageRequest>,
-    },
+    Asked { link: u64, seq: u64, share: u64, requests: Vec<PageRequest> },
     /// The reply arrives at the thread.
-    Granted {
-        link: u64,
-        seq: u64,
-        answers: Vec<PageAnswer>,
-    },
+    Granted { link: u64, seq: u64, answers: Vec<PageAnswer> },
     /// A thread's notice of installed pages arrives at a home.
-    Settled {
-        link: u64,
-        share: u64,
-        settled: Vec<Settled>,
-    },
+    Settled { link: u64, share: u64, settled: Vec<Settled> },
     /// A side sees that a thread's link has ended.
-    LinkEnded {
-        link: u64,
-        at_home: bool,
-    },
+    LinkEnded { link: u64, at_home: bool },
     /// A thread whose link broke tells its node.
-    TakeOver {
-        life: Life,
-        client: u64,
-        gid: Gid,
-        slots: Range<u16>,
-    },
+    TakeOver { life: Life, client: u64, gid: Gid, slots: Range<u16> },
     /// A thread has put what it was granted into the frame.
-    Filled {
-        life: Life,
-        client: u64,
-        thread: usize,
-        number: u64,
-    },
-    Command {
-        life: Life,
-    },
+    Filled { life: Life, client: u64, thread: usize, number: u64 },
+    /// A command of a node begins.
+    Command { life: Life },
     /// A command is done with its pages, or has the first of them and asks for the next.
-    Release {
-        life: Life,
-        face: Face,
-    },
+    Release { life: Life, face: Face },
     /// A region is used past its pages no more.
-    PastPages {
-        life: Life,
-    },
+    PastPages { life: Life },
     /// A home does without a host that lives.
-    Dismiss {
-        home: Life,
-        of: Life,
-    },
+    Dismiss { home: Life, of: Life },
+    /// Something goes wrong.
     Fault,
-    Restart {
-        node: usize,
-    },
+    /// A process starts on a node.
+    Restart { node: usize },
     /// A life hears of the membership that a node's lives up to that epoch are over.
-    Lost {
-        life: Life,
-        node: usize,
-        epoch: u64,
-    },
+    Lost { life: Life, node: usize, epoch: u64 },
     /// A life that stood still is taken in again.
-    Return {
-        life: Life,
-    },
+    Return { life: Life },
 }
 
 defects! {

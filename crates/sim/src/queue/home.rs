@@ -24,38 +24,22 @@ const SPILL_COUNT: usize = 12;
 /// A program's question.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
-    OpenLane {
-        writer: PortId,
-    },
-    ResumeLane {
-        lane: u32,
-        writer: PortId,
-    },
-    CloseLane {
-        lane: u32,
-        writer: PortId,
-    },
-    Append {
-        lane: u32,
-        writer: PortId,
-        seq: u64,
-        numbers: Vec<u64>,
-    },
-    OpenReader {
-        reader: PortId,
-    },
-    CloseReader {
-        reader: PortId,
-    },
+    /// Asks for a lane.
+    OpenLane { writer: PortId },
+    /// Asks for the lane that it had.
+    ResumeLane { lane: u32, writer: PortId },
+    /// Gives a lane back.
+    CloseLane { lane: u32, writer: PortId },
+    /// Appends units of these numbers.
+    Append { lane: u32, writer: PortId, seq: u64, numbers: Vec<u64> },
+    /// Asks for the place of a reader.
+    OpenReader { reader: PortId },
+    /// Gives that place back.
+    CloseReader { reader: PortId },
     /// Frees what it has seen, by lane, and asks for what is there.
-    Next {
-        reader: PortId,
-        freed: BTreeMap<u32, u64>,
-    },
-    Tell {
-        lane: u32,
-        reader: PortId,
-    },
+    Next { reader: PortId, freed: BTreeMap<u32, u64> },
+    /// Tells that the death of a lane's writer was seen.
+    Tell { lane: u32, reader: PortId },
 }
 
 impl Request {
@@ -68,20 +52,14 @@ impl Request {
 /// The home's reply.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
+    /// All is done.
     Done,
-    Lane {
-        lane: u32,
-        accepted: u64,
-    },
-    Appended {
-        appended: Appended,
-        is_reader_dead: bool,
-    },
+    /// A lane, and the units of it that count.
+    Lane { lane: u32, accepted: u64 },
+    /// The units that count.
+    Appended { appended: Appended, is_reader_dead: bool },
     /// Units by lane with the position of the first, and lanes whose writers are dead and have left nothing more.
-    Units {
-        lanes: BTreeMap<u32, (u64, Vec<Block>)>,
-        dead: Vec<u32>,
-    },
+    Units { lanes: BTreeMap<u32, (u64, Vec<Block>)>, dead: Vec<u32> },
 }
 
 /// Spilled units of a lane.

@@ -31,25 +31,17 @@ const PROGRAM_COUNT: u64 = 4;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    ToHome {
-        link: u64,
-        request: Request,
-    },
-    ToProgram {
-        link: u64,
-        answer: Outcome<Answer>,
-    },
-    ClosedAtHome {
-        link: u64,
-    },
-    ClosedAtProgram {
-        link: u64,
-    },
+    /// A message of a program arrives.
+    ToHome { link: u64, request: Request },
+    /// An answer arrives.
+    ToProgram { link: u64, answer: Outcome<Answer> },
+    /// A home sees that a connection has ended.
+    ClosedAtHome { link: u64 },
+    /// A program sees that a connection has ended.
+    ClosedAtProgram { link: u64 },
     /// A program does its next thing.
-    Next {
-        program: u64,
-        life: u64,
-    },
+    Next { program: u64, life: u64 },
+    /// Something goes wrong.
     Fault,
 }
 

@@ -430,11 +430,12 @@ impl Cluster {
     }
 
     /// Checks the threads that believe to have a lock, over connections that the home has not given up. Either one has it alone, or all
-    /// have it in one mode, and no more than that lets in. Who has it from a former home of names is not told. The first at the next home is.
+    /// have it in one mode, and no more than that lets in. Who has it from a former home is not told. The first at the next home is.
     fn judge_belief(&self, name: &str) -> Check {
         let is_open = |held: &&GrantedLock| {
             let who = held.taking.who();
-            let is_of_today = !is_word(name) || self.may_answer_names(held.taking.home);
+            let home = held.taking.home;
+            let is_of_today = if is_word(name) { self.may_answer_names(home) } else { self.may_answer_byte(home, name) };
             is_of_today && self.locks.links.is_open_at_home(who.link) && !self.locks.given_up.contains(&who)
         };
         let have: Vec<&GrantedLock> = self.believers(name).filter(is_open).collect();

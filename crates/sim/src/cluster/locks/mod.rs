@@ -45,56 +45,29 @@ const PROGRAM_COUNT_MAX: usize = 24;
 /// Something that happens to locks.
 #[derive(Clone, Debug)]
 pub(crate) enum LockEvent {
-    ToHome {
-        link: u64,
-        seq: u64,
-        request: SyncRequest,
-    },
-    ToClient {
-        link: u64,
-        seq: u64,
-        answer: Outcome<SyncAnswer>,
-    },
-    ClosedAtHome {
-        link: u64,
-    },
-    ClosedAtClient {
-        link: u64,
-    },
-    Connect {
-        client: u64,
-    },
+    /// A message of a program arrives.
+    ToHome { link: u64, seq: u64, request: SyncRequest },
+    /// An answer arrives.
+    ToClient { link: u64, seq: u64, answer: Outcome<SyncAnswer> },
+    /// A home sees that a connection has ended.
+    ClosedAtHome { link: u64 },
+    /// A program sees that a connection has ended.
+    ClosedAtClient { link: u64 },
+    /// A program connects to the home of its locks.
+    Connect { client: u64 },
     /// A thread does its next thing.
-    Thread {
-        client: u64,
-        thread: usize,
-    },
+    Thread { client: u64, thread: usize },
     /// A thread has waited long beyond its bound.
-    Forsake {
-        client: u64,
-        thread: usize,
-        seq: u64,
-    },
+    Forsake { client: u64, thread: usize, seq: u64 },
     /// A program begins on a node.
-    Begin {
-        at: ProcessLife,
-    },
+    Begin { at: ProcessLife },
     /// A node sees that a program has ended.
-    Ended {
-        at: ProcessLife,
-        client: ClientId,
-    },
+    Ended { at: ProcessLife, client: ClientId },
     /// The home's own node says whether its client has a lock.
-    Recalled {
-        at: ProcessLife,
-        client: ClientId,
-        number: u64,
-        recalled: Recalled,
-    },
+    Recalled { at: ProcessLife, client: ClientId, number: u64, recalled: Recalled },
     /// The next coordinator's node becomes the home of names.
-    Names {
-        at: ProcessLife,
-    },
+    Names { at: ProcessLife },
+    /// Something goes wrong.
     Fault,
 }
 

@@ -11,6 +11,7 @@ use hanare_home::Input;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::LEASE_MS;
 use hanare_protocol::member::Phase;
+use hanare_protocol::name::extent_of_name;
 
 impl Cluster {
     /// A process begins in a pool with keepers: it is no home of names until its keeper leads.
@@ -111,6 +112,14 @@ impl Cluster {
         let process = self.hosts[at.0].process.as_ref().filter(|process| process.life == at.1);
         let has_lease = process.is_some_and(|process| process.member.leases_until_ms(self.now_ms) > self.now_ms);
         self.keepers.is_none() || (has_lease && self.has_names(at))
+    }
+
+    /// True if a node answers for the lock at a byte: it has the extent, and the home lease where other nodes have copies.
+    pub(super) fn may_answer_byte(&self, at: ProcessLife, name: &str) -> bool {
+        let process = self.hosts[at.0].process.as_ref().filter(|process| process.life == at.1);
+        let extent = process.zip(extent_of_name(name)).and_then(|(process, (gid, slot))| process.lender.bytes(gid, slot));
+        let has_lease = process.is_some_and(|process| process.member.homes_until_ms() > self.now_ms);
+        extent.is_some_and(|extent| !extent.is_copied() || (has_lease && extent.is_open()))
     }
 
     /// True if a node takes itself for the home of names.

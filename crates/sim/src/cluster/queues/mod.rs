@@ -23,9 +23,9 @@ mod service;
 mod stores;
 mod writers;
 
-use super::commands::CommandLink;
 use super::memory::SimExtent;
 use super::process::ProcessLife;
+use super::served_link::CommandLink;
 use super::{Cluster, Defect, Event, Terms, words};
 use crate::Plan;
 use crate::check::{Check, check};
@@ -65,40 +65,22 @@ const SALT: u64 = 0x7175_6575;
 #[derive(Clone, Debug)]
 pub(crate) enum QueueEvent {
     /// A program begins in place of the last one.
-    Begin {
-        program: usize,
-    },
+    Begin { program: usize },
     /// A program does its next thing.
-    Turn {
-        program: usize,
-        id: ClientId,
-    },
+    Turn { program: usize, id: ClientId },
     /// A program has had no answer for long.
-    Late {
-        program: usize,
-        id: ClientId,
-        seq: u64,
-    },
+    Late { program: usize, id: ClientId, seq: u64 },
     /// A node sees that a program has ended.
-    Ended {
-        at: ProcessLife,
-        id: ClientId,
-    },
-    ToHome {
-        link: u64,
-        message: QueueMessage,
-    },
-    ToProgram {
-        link: u64,
-        seq: u64,
-        outcome: Outcome<QueueReply>,
-    },
-    ClosedAtHome {
-        link: u64,
-    },
-    ClosedAtProgram {
-        link: u64,
-    },
+    Ended { at: ProcessLife, id: ClientId },
+    /// A message of a program arrives.
+    ToHome { link: u64, message: QueueMessage },
+    /// An answer arrives.
+    ToProgram { link: u64, seq: u64, outcome: Outcome<QueueReply> },
+    /// A home sees that a connection has ended.
+    ClosedAtHome { link: u64 },
+    /// A program sees that a connection has ended.
+    ClosedAtProgram { link: u64 },
+    /// Something goes wrong.
     Fault,
 }
 

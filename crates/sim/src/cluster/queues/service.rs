@@ -5,8 +5,8 @@ use super::{ARRAY_AT, Cluster, Outcome, ProcessLife, QueueAsk, QueueCommands, Qu
 use crate::check::Check;
 use crate::cluster::commands::LinkCommand;
 use crate::cluster::memory::SimExtent;
+use crate::cluster::served_link::LinkStep;
 use crate::cluster::{Defect, words};
-use crate::served_link::LinkStep;
 use hanare_home::{Bytes, Input, Memory, Waiter};
 use hanare_protocol::copies::UpdateCall;
 use hanare_protocol::id::{Gid, Grant, Rights, Slot, User};
@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 /// True for the link of a program of queues.
 pub(in crate::cluster) fn is_of_queue(link: u64) -> bool {
-    link >= FIRST_LINK
+    (FIRST_LINK..2 * FIRST_LINK).contains(&link)
 }
 
 /// The error for memory that went away.
@@ -111,6 +111,7 @@ impl Cluster {
             match commands.served.step(now_ms)? {
                 LinkStep::Write(place, write) => self.write_to_queue((home, link), place, write)?,
                 LinkStep::Answer(seq, outcome) => self.answer_queue_command(link, seq, outcome)?,
+                LinkStep::Told(seq, _) => return Err(format!("message {seq} is no question")),
                 LinkStep::Nothing if has_taken => {}
                 LinkStep::Nothing => return Ok(()),
             }

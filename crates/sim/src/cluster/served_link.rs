@@ -1,0 +1,283 @@
+//! A link as a node serves it: the buffers of a message that comes, and the home's commands.
+
+use super::commands::{LinkCommand, Opened, Piece, refused};
+use super::memory::SimExtent;
+use hanare_home::{
+    Buffers, Bytes, Destination, Execution, Fetch, LinkCommands, LinkOutcomes, Next, Response, StageBytes, VectorExecution,
+};
+use hanare_protocol::Result as Outcome;
+use hanare_protocol::error::Happened;
+use hanare_protocol::id::{Gid, Grant, Slot};
+use hanare_protocol::limits::STAGE_LEN;
+use hanare_protocol::wire::command::{COMMAND_LEN, Command};
+use hanare_protocol::wire::copies::ExtentWrite;
+use hanare_protocol::wire::exchange::{Query, Question, Reply, name_head};
+use hanare_protocol::wire::head::Kind;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// The next thing that a link has for its driver.
+#[derive(Debug)]
+pub(crate) enum LinkStep {
+    /// A write to an extent with copies, for the home of that extent.
+    Write((Gid, Slot), ExtentWrite),
+    /// The answer to the message of that number: the bytes of its results.
+    Answer(u64, Outcome<Vec<u8>>),
+    /// The answer to a question about a command that was lost.
+    Told(u64, Happened),
+    /// The link waits for something else to happen.
+    Nothing,
+}
+
+/// A link of a program to a home, and the message that comes on it.
+pub(crate) struct CommandLink {
+    commands: LinkCommands<Opened, ()>,
+    opened: Opened,
+    /// Extents that the commands of the message name.
+    extents: Vec<(Slot, Grant)>,
+    front: Vec<u8>,
+    lists: Vec<u64>,
+    stage: Vec<u8>,
+    /// The place of the next bytes, the number of those that are there, and of bytes of the message's body.
+    destination: Destination,
+    filled: u64,
+    at: u64,
+    /// Bytes that are received of a piece of which others wait.
+    taken: usize,
+    /// An answer of which more is left: its number, its length, and the bytes that are given.
+    partly: Option<(u64, u64, Vec<u8>)>,
+}
+
+impl std::fmt::Debug for CommandLink {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "a link with {} bytes of a message", self.at)
+    }
+}
+
+impl CommandLink {
+    /// A link that nothing has named: its commands count as often as they come.
+    pub fn new() -> CommandLink {
+        let (opened, destination) = (Opened::default(), Destination::Later);
+        let (extents, front, lists, stage, filled, at, taken, partly) = Default::default();
+        let commands = LinkCommands::new(opened.clone());
+        CommandLink { commands, opened, extents, front, lists, stage, destination, filled, at, taken, partly }
+    }
+
+    /// A link of that program. **Errors**: the link would end.
+    pub fn of_client(client: u64) -> Result<CommandLink, String> {
+        CommandLink::named(u128::from(client) << 64 | 1)
+    }
+
+    /// A link of that name. **Errors**: the link would end.
+    pub fn named(name: u128) -> Result<CommandLink, String> {
+        let mut link = CommandLink::new();
+        link.receives(&Piece { head: name_head(name), begins: true, bytes: Rc::default() }, false, |_, _| Err(refused()))?;
+        match link.commands.take_queries()[..] {
+            [(_, Query::Name(taken))] if taken == name => Ok(link),
+            ref other => Err(format!("a name is taken for {other:?}")),
+        }
+    }
+
+    /// A message of one command comes, whose extent its node opens so. Returns true if it is taken now: one at a time is.
+    ///
+    /// **Errors**: the link would end.
+    pub fn takes(&mut self, seq: u64, command: &LinkCommand<'_>, extent: Outcome<SimExtent>) -> Result<bool, String> {
+        self.receives(&command.message(seq), false, |_, _| extent.clone())
+    }
+
+    /// A piece of a message comes, whose extents its node opens so. Returns true if all of it was received now. A message begins when
+    /// those before it are answered, and its bytes wait for copies of those before them. `is_shared` is true while several users want turns.
+    ///
+    /// **Errors**: the link would end.
+    pub fn receives(
+        &mut self,
+        piece: &Piece,
+        is_shared: bool,
+        open: impl Fn(Slot, Grant) -> Outcome<SimExtent>,
+    ) -> Result<bool, String> {
+        self.commands.begin_round(is_shared);
+        let is_next = self.taken > 0 || (self.at == 0 && self.destination == Destination::Later) == piece.begins;
+        let may_take = is_next && (self.at > 0 || self.commands.incoming.may_begin());
+        let has_taken = may_take && {
+            if piece.begins && self.at == 0 {
+                self.extents = extents_of(piece)?;
+            }
+            self.opened.set(self.extents.iter().map(|(slot, grant)| ((*slot, *grant), open(*slot, *grant))).collect());
+            let has_taken = self.receive(piece);
+            self.opened.set(Vec::new());
+            has_taken?
+        };
+        self.commands.end_round();
+        Ok(has_taken)
+    }
+
+    fn receive(&mut self, piece: &Piece) -> Result<bool, String> {
+        while self.taken < piece.bytes.len() {
+            if self.filled == self.room() {
+                let buffers = Buffers { front: &self.front, lists: &self.lists, stage: &self.stage };
+                let placed = self.commands.incoming.place(&piece.head, self.at, buffers);
+                (self.destination, self.filled) = (placed.map_err(|malformed| malformed.0.to_owned())?, 0);
+                if self.destination == Destination::Later {
+                    return Ok(false);
+                }
+                self.prepare();
+            }
+            let rest = &piece.bytes[self.taken..];
+            let now = &rest[..(self.room() - self.filled).min(rest.len() as u64) as usize];
+            self.put(now)?;
+            (self.filled, self.at, self.taken) =
+                (self.filled + now.len() as u64, self.at + now.len() as u64, self.taken + now.len());
+        }
+        self.taken = 0;
+        if self.at == piece.head.body_len {
+            let buffers = Buffers { front: &self.front, lists: &self.lists, stage: &self.stage };
+            self.commands.incoming.message(&piece.head, buffers);
+            self.front.clear();
+            (self.destination, self.filled, self.at) = (Destination::Later, 0, 0);
+        }
+        Ok(true)
+    }
+
+    fn room(&self) -> u64 {
+        room(self.destination)
+    }
+
+    fn prepare(&mut self) {
+        match self.destination {
+            Destination::Front(len) => {
+                self.lists.clear();
+                self.front.resize(len as usize, 0);
+            }
+            Destination::Lists(len) => self.lists = vec![0; len as usize / 8],
+            Destination::Stage(_) | Destination::Nowhere(_) => self.stage.resize(STAGE_LEN, 0),
+            _ => {}
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let at = self.filled as usize;
+        match self.destination {
+            Destination::Front(_) => self.front[at..][..bytes.len()].copy_from_slice(bytes),
+            Destination::Lists(_) => {
+                (at..).zip(bytes).for_each(|(at, byte)| self.lists[at / 8] |= u64::from(*byte) << (at % 8 * 8))
+            }
+            Destination::Stage(_) | Destination::Nowhere(_) => self.stage[at..][..bytes.len()].copy_from_slice(bytes),
+            Destination::Extent { offset, .. } => {
+                let current = self.commands.incoming.current().ok_or("bytes of no command")?;
+                Bytes::write(current.extent(), offset + self.filled, bytes).map_err(|error| error.to_string())?;
+            }
+            Destination::Held(_) => {
+                let current = self.commands.incoming.current().ok_or("bytes of no command")?;
+                current.execution.hold(bytes).map_err(|error| error.to_string())?;
+            }
+            Destination::Later => return Err("bytes that have no place".to_owned()),
+        }
+        Ok(())
+    }
+
+    /// Copies and home have done the first write that [`CommandLink::step`] gave and that has no outcome, or have not.
+    pub fn applied(&mut self, outcome: Outcome<Vec<u8>>) {
+        self.commands.applied(outcome, &self.stage);
+    }
+
+    /// Questions that have come about lost commands, with the number of each. **Errors**: the link would end.
+    pub fn take_questions(&mut self) -> Result<Vec<(u64, Question)>, String> {
+        let question = |(seq, query)| match query {
+            Query::Ask(question) => Ok((seq, question)),
+            other => Err(format!("a program asks {other:?}")),
+        };
+        self.commands.take_queries().into_iter().map(question).collect()
+    }
+
+    /// Answers a question.
+    pub fn tell(&mut self, seq: u64, happened: Happened) {
+        self.commands.answers.push(seq, Response::Reply(Reply::Told(happened)));
+    }
+
+    /// Bytes of other nodes that copies need; told once.
+    pub fn take_fetches(&mut self) -> Vec<Fetch<SimExtent>> {
+        self.commands.answers.take_fetches()
+    }
+
+    /// A fetch that it waits for has ended.
+    pub fn fetched(&mut self, outcome: Outcome<()>) {
+        self.commands.answers.fetched(outcome);
+    }
+
+    /// Its name, and the outcomes of its requests if it ended now.
+    pub fn end(&self) -> (u128, LinkOutcomes) {
+        (self.commands.incoming.name().unwrap_or_default(), self.commands.outcomes())
+    }
+
+    /// Does what is left of messages, until something is to be done or to be waited for.
+    pub fn step(&mut self, now_ms: u64) -> Result<LinkStep, String> {
+        loop {
+            while let Some(need) = self.commands.need() {
+                if let Some(write) = self.commands.write(&self.stage).map_err(|error| error.to_string())? {
+                    self.commands.goes_ahead(&write, &self.stage);
+                    return Ok(LinkStep::Write((need.gid, need.slot), write));
+                }
+                self.commands.recalled(Ok(()), &self.stage);
+            }
+            match self.commands.answers.next(Duration::from_millis(now_ms), 0) {
+                Next::Nothing => return Ok(LinkStep::Nothing),
+                Next::Again | Next::Others => {}
+                Next::Reply(seq, Reply::Done) => return Ok(LinkStep::Answer(seq, Ok(Vec::new()))),
+                Next::Reply(seq, Reply::Refused(error)) => return Ok(LinkStep::Answer(seq, Err(error))),
+                Next::Reply(seq, Reply::Told(happened)) => return Ok(LinkStep::Told(seq, happened)),
+                Next::Reply(seq, reply) => return Err(format!("message {seq} is answered {reply:?}")),
+                Next::Granted(..) | Next::Later => return Err("an answer that nobody asked for".to_owned()),
+                Next::Send => {
+                    if let Some((seq, bytes)) = self.send().map_err(|error| error.to_string())? {
+                        return Ok(LinkStep::Answer(seq, Ok(bytes)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the next bytes of an answer. Returns its number and all its bytes where it is whole.
+    fn send(&mut self) -> Outcome<Option<(u64, Vec<u8>)>> {
+        let mut parts = self.commands.answers.begin_parts();
+        let mut bytes = Vec::new();
+        while let Some((part, command)) = parts.next_part() {
+            let (at, len) = (part.at, part.len);
+            match command.holds_result() {
+                true => bytes.extend_from_slice(&command.execution.result()[at as usize..][..len as usize]),
+                false => bytes.extend(VectorExecution::read(command.extent(), StageBytes { shape: &command.shape, at, len })?),
+            }
+        }
+        let begun = parts.give(bytes.len() as u64);
+        self.commands.answers.end_parts(0);
+        let begun = begun.map(|(seq, total)| (seq, total, Vec::new()));
+        let Some((seq, total, mut given)) = begun.or(self.partly.take()) else { return Ok(None) };
+        given.append(&mut bytes);
+        if given.len() as u64 == total {
+            return Ok(Some((seq, given)));
+        }
+        self.partly = Some((seq, total, given));
+        Ok(None)
+    }
+}
+
+/// Bytes that a destination has room for.
+pub(crate) fn room(destination: Destination) -> u64 {
+    match destination {
+        Destination::Front(len) | Destination::Lists(len) | Destination::Held(len) => len,
+        Destination::Extent { len, .. } | Destination::Stage(len) | Destination::Nowhere(len) => len,
+        Destination::Later => 0,
+    }
+}
+
+/// Extents that the commands of a message name, which begins with a piece that has all of them.
+fn extents_of(piece: &Piece) -> Result<Vec<(Slot, Grant)>, String> {
+    if piece.head.kind != Kind::Commands {
+        return Ok(Vec::new());
+    }
+    let commands = piece.bytes.chunks_exact(COMMAND_LEN).take(piece.head.count as usize);
+    let extent = |bytes: &[u8]| {
+        let command = bytes.first_chunk().map(Command::decode).ok_or("a command of fewer bytes")?;
+        command.map(|command| (command.slot, command.grant)).map_err(|malformed| malformed.0.to_owned())
+    };
+    commands.map(extent).collect()
+}
