@@ -3,7 +3,6 @@
 use crate::cluster::jobs::JobService;
 use crate::cluster::lender::Lender;
 use crate::cluster::memory::SimExtent;
-use crate::cluster::senders::CommandService;
 use crate::cluster::served_link::CommandLink;
 use crate::served::ServedHome;
 use hanare_home::LockTerms;
@@ -64,8 +63,6 @@ pub(crate) struct Process {
     pub opens: BTreeMap<u64, Opener>,
     /// Commands on words that wait for their write, by link.
     pub writes: BTreeMap<u64, LinkUse>,
-    /// Links of senders.
-    pub service: CommandService,
     /// Extents that are made ready for copies when commands under way have ended.
     pub readying: Vec<ReadyOrder>,
     /// Copies that homes here want dropped.
@@ -119,7 +116,7 @@ impl Process {
             view: None,
         };
         let clients = (0..CLIENT_COUNT).map(client).collect();
-        let (reports, opens, writes, service, readying, doubted, leases) = Default::default();
+        let (reports, opens, writes, readying, doubted, leases) = Default::default();
         let served = ServedHome::new(life, terms);
         let (connection, heard_ms, tick_at) = (None, 0, None);
         Process {
@@ -134,7 +131,6 @@ impl Process {
             reports,
             opens,
             writes,
-            service,
             readying,
             doubted,
             leases,

@@ -9,10 +9,11 @@ use hanare_protocol::Result as Outcome;
 use hanare_protocol::error::Happened;
 use hanare_protocol::id::{Gid, Grant, Slot};
 use hanare_protocol::limits::STAGE_LEN;
+use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::command::{COMMAND_LEN, Command};
 use hanare_protocol::wire::copies::ExtentWrite;
 use hanare_protocol::wire::exchange::{Query, Question, Reply, name_head};
-use hanare_protocol::wire::head::Kind;
+use hanare_protocol::wire::head::{Head, Kind};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -29,38 +30,139 @@ pub(crate) enum LinkStep {
     Nothing,
 }
 
-/// A link of a program to a home, and the message that comes on it.
-pub(crate) struct CommandLink {
-    commands: LinkCommands<Opened, ()>,
-    opened: Opened,
-    /// Extents that the commands of the message name.
-    extents: Vec<(Slot, Grant)>,
-    front: Vec<u8>,
+/// The buffers of a message that comes in pieces.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    pub front: Vec<u8>,
     lists: Vec<u64>,
-    stage: Vec<u8>,
+    pub stage: Vec<u8>,
     /// The place of the next bytes, the number of those that are there, and of bytes of the message's body.
     destination: Destination,
     filled: u64,
     at: u64,
     /// Bytes that are received of a piece of which others wait.
     taken: usize,
+}
+
+/// The party that says where bytes of messages belong, and takes those that no buffer has.
+pub(crate) trait Destinations {
+    fn place(&mut self, head: &Head, at: u64, buffers: Buffers<'_>) -> Result<Destination, Malformed>;
+
+    fn put(&mut self, destination: Destination, filled: u64, bytes: &[u8]) -> Outcome<()>;
+
+    /// The message is whole.
+    fn message(&mut self, head: &Head, buffers: Buffers<'_>);
+}
+
+impl Default for Receiver {
+    fn default() -> Receiver {
+        let (front, lists, stage, filled, at, taken) = Default::default();
+        Receiver { front, lists, stage, destination: Destination::Later, filled, at, taken }
+    }
+}
+
+impl Receiver {
+    /// Receives a piece, as far as it has a place. Returns true if all of it is received. **Errors**: the link would end.
+    pub fn receive(&mut self, piece: &Piece, places: &mut impl Destinations) -> Result<bool, String> {
+        while self.taken < piece.bytes.len() {
+            if self.filled == self.room() {
+                let buffers = Buffers { front: &self.front, lists: &self.lists, stage: &self.stage };
+                let placed = places.place(&piece.head, self.at, buffers);
+                (self.destination, self.filled) = (placed.map_err(|malformed| malformed.0.to_owned())?, 0);
+                if self.destination == Destination::Later {
+                    return Ok(false);
+                }
+                self.prepare();
+            }
+            let rest = &piece.bytes[self.taken..];
+            let len = (self.room() - self.filled).min(rest.len() as u64);
+            self.put(&rest[..len as usize], places).map_err(|error| error.to_string())?;
+            (self.filled, self.at, self.taken) = (self.filled + len, self.at + len, self.taken + len as usize);
+        }
+        self.taken = 0;
+        if self.at == piece.head.body_len {
+            places.message(&piece.head, Buffers { front: &self.front, lists: &self.lists, stage: &self.stage });
+            self.front.clear();
+            (self.destination, self.filled, self.at) = (Destination::Later, 0, 0);
+        }
+        Ok(true)
+    }
+
+    fn room(&self) -> u64 {
+        match self.destination {
+            Destination::Front(len) | Destination::Lists(len) | Destination::Held(len) => len,
+            Destination::Extent { len, .. } | Destination::Stage(len) | Destination::Nowhere(len) => len,
+            Destination::Later => 0,
+        }
+    }
+
+    fn prepare(&mut self) {
+        match self.destination {
+            Destination::Front(len) => {
+                self.lists.clear();
+                self.front.resize(len as usize, 0);
+            }
+            Destination::Lists(len) => self.lists = vec![0; len as usize / 8],
+            Destination::Stage(_) | Destination::Nowhere(_) => self.stage.resize(STAGE_LEN, 0),
+            _ => {}
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8], places: &mut impl Destinations) -> Outcome<()> {
+        let at = self.filled as usize;
+        match self.destination {
+            Destination::Front(_) => self.front[at..][..bytes.len()].copy_from_slice(bytes),
+            Destination::Lists(_) => {
+                (at..).zip(bytes).for_each(|(at, byte)| self.lists[at / 8] |= u64::from(*byte) << (at % 8 * 8))
+            }
+            Destination::Stage(_) | Destination::Nowhere(_) => self.stage[at..][..bytes.len()].copy_from_slice(bytes),
+            destination => return places.put(destination, self.filled, bytes),
+        }
+        Ok(())
+    }
+}
+
+impl Destinations for LinkCommands<Opened, ()> {
+    fn place(&mut self, head: &Head, at: u64, buffers: Buffers<'_>) -> Result<Destination, Malformed> {
+        self.incoming.place(head, at, buffers)
+    }
+
+    fn put(&mut self, destination: Destination, filled: u64, bytes: &[u8]) -> Outcome<()> {
+        let Some(current) = self.incoming.current() else { return Ok(()) };
+        match destination {
+            Destination::Extent { offset, .. } => Bytes::write(current.extent(), offset + filled, bytes),
+            _ => current.execution.hold(bytes),
+        }
+    }
+
+    fn message(&mut self, head: &Head, buffers: Buffers<'_>) {
+        self.incoming.message(head, buffers);
+    }
+}
+
+/// A link of a program to a home, and the message that comes on it.
+pub(crate) struct CommandLink {
+    commands: LinkCommands<Opened, ()>,
+    opened: Opened,
+    /// Extents that the commands of the message name.
+    extents: Vec<(Slot, Grant)>,
+    receiver: Receiver,
     /// An answer of which more is left: its number, its length, and the bytes that are given.
     partly: Option<(u64, u64, Vec<u8>)>,
 }
 
 impl std::fmt::Debug for CommandLink {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "a link with {} bytes of a message", self.at)
+        write!(out, "a link with {} bytes of a message", self.receiver.at)
     }
 }
 
 impl CommandLink {
     /// A link that nothing has named: its commands count as often as they come.
     pub fn new() -> CommandLink {
-        let (opened, destination) = (Opened::default(), Destination::Later);
-        let (extents, front, lists, stage, filled, at, taken, partly) = Default::default();
-        let commands = LinkCommands::new(opened.clone());
-        CommandLink { commands, opened, extents, front, lists, stage, destination, filled, at, taken, partly }
+        let opened = Opened::default();
+        let (extents, receiver, partly) = Default::default();
+        CommandLink { commands: LinkCommands::new(opened.clone()), opened, extents, receiver, partly }
     }
 
     /// A link of that program. **Errors**: the link would end.
@@ -96,14 +198,13 @@ impl CommandLink {
         open: impl Fn(Slot, Grant) -> Outcome<SimExtent>,
     ) -> Result<bool, String> {
         self.commands.begin_round(is_shared);
-        let is_next = self.taken > 0 || (self.at == 0 && self.destination == Destination::Later) == piece.begins;
-        let may_take = is_next && (self.at > 0 || self.commands.incoming.may_begin());
-        let has_taken = may_take && {
-            if piece.begins && self.at == 0 {
+        let is_begun = self.receiver.at > 0;
+        let has_taken = (is_begun || self.commands.incoming.may_begin()) && {
+            if !is_begun {
                 self.extents = extents_of(piece)?;
             }
             self.opened.set(self.extents.iter().map(|(slot, grant)| ((*slot, *grant), open(*slot, *grant))).collect());
-            let has_taken = self.receive(piece);
+            let has_taken = self.receiver.receive(piece, &mut self.commands);
             self.opened.set(Vec::new());
             has_taken?
         };
@@ -111,73 +212,9 @@ impl CommandLink {
         Ok(has_taken)
     }
 
-    fn receive(&mut self, piece: &Piece) -> Result<bool, String> {
-        while self.taken < piece.bytes.len() {
-            if self.filled == self.room() {
-                let buffers = Buffers { front: &self.front, lists: &self.lists, stage: &self.stage };
-                let placed = self.commands.incoming.place(&piece.head, self.at, buffers);
-                (self.destination, self.filled) = (placed.map_err(|malformed| malformed.0.to_owned())?, 0);
-                if self.destination == Destination::Later {
-                    return Ok(false);
-                }
-                self.prepare();
-            }
-            let rest = &piece.bytes[self.taken..];
-            let now = &rest[..(self.room() - self.filled).min(rest.len() as u64) as usize];
-            self.put(now)?;
-            (self.filled, self.at, self.taken) =
-                (self.filled + now.len() as u64, self.at + now.len() as u64, self.taken + now.len());
-        }
-        self.taken = 0;
-        if self.at == piece.head.body_len {
-            let buffers = Buffers { front: &self.front, lists: &self.lists, stage: &self.stage };
-            self.commands.incoming.message(&piece.head, buffers);
-            self.front.clear();
-            (self.destination, self.filled, self.at) = (Destination::Later, 0, 0);
-        }
-        Ok(true)
-    }
-
-    fn room(&self) -> u64 {
-        room(self.destination)
-    }
-
-    fn prepare(&mut self) {
-        match self.destination {
-            Destination::Front(len) => {
-                self.lists.clear();
-                self.front.resize(len as usize, 0);
-            }
-            Destination::Lists(len) => self.lists = vec![0; len as usize / 8],
-            Destination::Stage(_) | Destination::Nowhere(_) => self.stage.resize(STAGE_LEN, 0),
-            _ => {}
-        }
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<(), String> {
-        let at = self.filled as usize;
-        match self.destination {
-            Destination::Front(_) => self.front[at..][..bytes.len()].copy_from_slice(bytes),
-            Destination::Lists(_) => {
-                (at..).zip(bytes).for_each(|(at, byte)| self.lists[at / 8] |= u64::from(*byte) << (at % 8 * 8))
-            }
-            Destination::Stage(_) | Destination::Nowhere(_) => self.stage[at..][..bytes.len()].copy_from_slice(bytes),
-            Destination::Extent { offset, .. } => {
-                let current = self.commands.incoming.current().ok_or("bytes of no command")?;
-                Bytes::write(current.extent(), offset + self.filled, bytes).map_err(|error| error.to_string())?;
-            }
-            Destination::Held(_) => {
-                let current = self.commands.incoming.current().ok_or("bytes of no command")?;
-                current.execution.hold(bytes).map_err(|error| error.to_string())?;
-            }
-            Destination::Later => return Err("bytes that have no place".to_owned()),
-        }
-        Ok(())
-    }
-
     /// Copies and home have done the first write that [`CommandLink::step`] gave and that has no outcome, or have not.
     pub fn applied(&mut self, outcome: Outcome<Vec<u8>>) {
-        self.commands.applied(outcome, &self.stage);
+        self.commands.applied(outcome, &self.receiver.stage);
     }
 
     /// Questions that have come about lost commands, with the number of each. **Errors**: the link would end.
@@ -213,11 +250,11 @@ impl CommandLink {
     pub fn step(&mut self, now_ms: u64) -> Result<LinkStep, String> {
         loop {
             while let Some(need) = self.commands.need() {
-                if let Some(write) = self.commands.write(&self.stage).map_err(|error| error.to_string())? {
-                    self.commands.goes_ahead(&write, &self.stage);
+                if let Some(write) = self.commands.write(&self.receiver.stage).map_err(|error| error.to_string())? {
+                    self.commands.goes_ahead(&write, &self.receiver.stage);
                     return Ok(LinkStep::Write((need.gid, need.slot), write));
                 }
-                self.commands.recalled(Ok(()), &self.stage);
+                self.commands.recalled(Ok(()), &self.receiver.stage);
             }
             match self.commands.answers.next(Duration::from_millis(now_ms), 0) {
                 Next::Nothing => return Ok(LinkStep::Nothing),
@@ -257,15 +294,6 @@ impl CommandLink {
         }
         self.partly = Some((seq, total, given));
         Ok(None)
-    }
-}
-
-/// Bytes that a destination has room for.
-pub(crate) fn room(destination: Destination) -> u64 {
-    match destination {
-        Destination::Front(len) | Destination::Lists(len) | Destination::Held(len) => len,
-        Destination::Extent { len, .. } | Destination::Stage(len) | Destination::Nowhere(len) => len,
-        Destination::Later => 0,
     }
 }
 

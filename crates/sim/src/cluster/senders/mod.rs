@@ -39,8 +39,9 @@ use hanare_protocol::id::Rights;
 use links::{FIRST_LINK, SendLink};
 use messages::Route;
 use programs::Line;
-pub(super) use service::{CommandService, is_of_sender};
-use std::collections::BTreeSet;
+use service::CommandService;
+pub(super) use service::is_of_sender;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Lines of programs.
 const LINE_COUNT: usize = 8;
@@ -81,6 +82,8 @@ pub(super) struct Senders {
     lines: [Line; LINE_COUNT],
     programs_ever: u64,
     links: Links<SendLink>,
+    /// Services of processes that run.
+    services: BTreeMap<ProcessLife, CommandService>,
     /// Two blocks of each line: the one that it writes, and the one that copies are made from.
     blocks: [[BlockLog; 2]; LINE_COUNT],
     /// Lines whose blocks may have changed at their homes.
@@ -91,9 +94,9 @@ pub(super) struct Senders {
 pub(super) fn senders(plan: Plan, terms: Terms, defect: Option<Defect>) -> Option<Senders> {
     let is_played = defect.map_or(plan.seed % 5 == 1, Defect::is_of_senders) && terms == Terms::Budget;
     let links = Links::numbered_after(FIRST_LINK);
-    let (lines, programs_ever, blocks, touched) = Default::default();
+    let (lines, programs_ever, services, blocks, touched) = Default::default();
     let dice = Dice::new(plan.seed ^ SALT);
-    is_played.then_some(Senders { dice, lines, programs_ever, links, blocks, touched })
+    is_played.then_some(Senders { dice, lines, programs_ever, links, services, blocks, touched })
 }
 
 /// The region of one of a line's blocks: of the first, or of the one that copies are made from.
@@ -163,7 +166,8 @@ impl Cluster {
 
     /// A process has died: programs of its host die with it, and connections to it end.
     pub(super) fn end_senders(&mut self, at: ProcessLife) {
-        let Some(senders) = &self.senders else { return };
+        let Some(senders) = &mut self.senders else { return };
+        senders.services.remove(&at);
         let is_there = |line: &usize| senders.lines[*line].program.as_ref().is_some_and(|program| program.at == at);
         let lines: Vec<usize> = (0..LINE_COUNT).filter(is_there).collect();
         lines.into_iter().for_each(|line| self.kill_sender(line));

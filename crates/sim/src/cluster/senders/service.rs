@@ -4,7 +4,6 @@ use super::links::{FIRST_LINK, LinkClient};
 use super::sources::Sources;
 use super::{Cluster, Defect, Event, Outcome, Piece, ProcessLife, SendEvent};
 use crate::check::{Check, check};
-use crate::cluster::process::Process;
 use crate::cluster::served_link::{CommandLink, LinkStep};
 use crate::cluster::words;
 use hanare_home::{EndedLinks, Input, Memory, Rounds};
@@ -34,7 +33,7 @@ struct Buffer {
 
 /// Links of commands of a node, and what is known of those that ended.
 #[derive(Debug, Default)]
-pub(crate) struct CommandService {
+pub(super) struct CommandService {
     sessions: Sessions,
     buffers: BTreeMap<u64, Buffer>,
     links: BTreeMap<u64, CommandLink>,
@@ -81,14 +80,15 @@ fn gives_nothing(piece: &Piece) -> bool {
 impl Cluster {
     /// The service of a process.
     pub(super) fn service(&mut self, at: ProcessLife) -> Option<&mut CommandService> {
-        self.process(at).map(|process| &mut process.service)
+        self.process(at)?;
+        Some(self.senders_mut().services.entry(at).or_default())
     }
 
     /// True if the kernel of a link's home knows that its client has closed it.
     pub(super) fn is_reset(&self, link: u64) -> bool {
         let Some(home) = self.send_link(link).map(|link| link.home) else { return true };
-        let process = self.hosts[home.0].process.as_ref().filter(|process| process.life == home.1);
-        process.is_none_or(|process| process.service.is_reset(link))
+        let service = self.senders.as_ref().and_then(|senders| senders.services.get(&home));
+        service.is_none_or(|service| service.is_reset(link))
     }
 
     /// A process is a member by its own clock, or is not.
@@ -260,7 +260,10 @@ impl Cluster {
     /// A link takes the next piece, if it may.
     fn take_piece(&mut self, at: ProcessLife, link: u64) -> Result<bool, String> {
         self.renew_lease(at);
-        let Some(Process { lender, service, .. }) = self.process(at) else { return Ok(false) };
+        let Cluster { hosts, senders, .. } = self;
+        let lender = hosts[at.0].process.as_ref().filter(|process| process.life == at.1).map(|process| &process.lender);
+        let service = senders.as_mut().and_then(|senders| senders.services.get_mut(&at));
+        let (Some(lender), Some(service)) = (lender, service) else { return Ok(false) };
         let is_shared = service.rounds.is_shared();
         let (Some(buffer), Some(served)) = (service.buffers.get_mut(&link), service.links.get_mut(&link)) else {
             // Bytes on a link that the node has closed are discarded.
@@ -295,10 +298,10 @@ impl Cluster {
     fn go_on(&mut self, at: ProcessLife, link: u64) -> Result<bool, String> {
         let (now_ms, mut has_moved) = (self.now_ms, false);
         loop {
-            let Some(process) = self.process(at) else { return Ok(has_moved) };
-            let Some(served) = process.service.links.get_mut(&link) else { return Ok(has_moved) };
+            let Some(served) = self.service(at).and_then(|service| service.links.get_mut(&link)) else { return Ok(has_moved) };
             match served.step(now_ms)? {
                 LinkStep::Write(place, write) => {
+                    let Some(process) = self.process(at) else { return Ok(has_moved) };
                     let outputs = process.served.write(now_ms, (link, place), write, &process.lender);
                     self.take(at, outputs)?;
                     self.drain_node(at.0)?;

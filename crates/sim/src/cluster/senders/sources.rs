@@ -6,11 +6,12 @@ use super::{Cluster, Defect, Event, Outcome, Piece, ProcessLife, SendEvent};
 use crate::check::Check;
 use crate::cluster::memory::SimExtent;
 use crate::cluster::process::address;
-use crate::cluster::served_link::room;
-use hanare_home::{Bytes, Destination, EndedFetch, Fetch, FetchLink, FetchPeers};
+use crate::cluster::served_link::{Destinations, Receiver};
+use hanare_home::{Buffers, Bytes, Destination, EndedFetch, Fetch, FetchLink, FetchPeers};
 use hanare_protocol::Error;
 use hanare_protocol::id::NodeId;
-use hanare_protocol::limits::STAGE_LEN;
+use hanare_protocol::wire::Malformed;
+use hanare_protocol::wire::head::Head;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 /// A node's links to sources.
 #[derive(Debug, Default)]
-pub(crate) struct Sources {
+pub(super) struct Sources {
     peers: FetchPeers<SimExtent>,
     links: BTreeMap<u64, SourceLink>,
 }
@@ -28,64 +29,47 @@ pub(crate) struct Sources {
 struct SourceLink {
     address: String,
     fetches: FetchLink<SimExtent>,
-    /// Pieces of replies that have come, and bytes of the first one that were received.
+    /// Pieces of replies that have come.
     unread: VecDeque<Piece>,
-    taken: usize,
-    /// The place of the next bytes, the number of those that are there, and of bytes of the reply's body.
-    destination: Destination,
-    filled: usize,
-    at: usize,
-    front: Vec<u8>,
-    stage: Vec<u8>,
+    receiver: Receiver,
     /// True while pages that hosts map are away.
     away: Rc<Cell<bool>>,
 }
 
+impl Destinations for FetchLink<SimExtent> {
+    fn place(&mut self, head: &Head, at: u64, buffers: Buffers<'_>) -> Result<Destination, Malformed> {
+        FetchLink::place(self, head, at, buffers.stage)
+    }
+
+    fn put(&mut self, destination: Destination, filled: u64, bytes: &[u8]) -> Outcome<()> {
+        match (destination, self.current()) {
+            (Destination::Extent { offset, .. }, Some(target)) => Bytes::write(&target.extent, offset + filled, bytes),
+            _ => Ok(()),
+        }
+    }
+
+    fn message(&mut self, head: &Head, buffers: Buffers<'_>) {
+        FetchLink::message(self, head, buffers.front, buffers.stage);
+    }
+}
+
 impl SourceLink {
     fn new(address: &str) -> SourceLink {
-        let (fetches, unread, taken, filled, at, front) = Default::default();
-        let (address, destination, stage, away) =
-            (address.to_owned(), Destination::Later, vec![0; STAGE_LEN], Rc::new(Cell::new(true)));
-        SourceLink { address, fetches, unread, taken, destination, filled, at, front, stage, away }
+        let (fetches, unread, receiver) = Default::default();
+        SourceLink { address: address.to_owned(), fetches, unread, receiver, away: Rc::new(Cell::new(true)) }
     }
 
     /// Receives what has come, until bytes wait for pages. Returns true if there was any. **Errors**: the link would end.
     fn receive(&mut self) -> Result<bool, String> {
         let mut has_moved = false;
-        while let Some(piece) = self.unread.front().filter(|piece| !piece.begins || self.fetches.may_begin()).cloned() {
-            while self.taken < piece.bytes.len() {
-                if self.filled == room(self.destination) as usize {
-                    let placed = self.fetches.place(&piece.head, self.at as u64, &self.stage);
-                    (self.destination, self.filled) = (placed.map_err(|malformed| malformed.0.to_owned())?, 0);
-                    if self.destination == Destination::Later {
-                        return Ok(has_moved);
-                    }
-                }
-                let len = (room(self.destination) as usize - self.filled).min(piece.bytes.len() - self.taken);
-                self.put(&piece.bytes[self.taken..][..len])?;
-                (self.at, self.filled, self.taken, has_moved) = (self.at + len, self.filled + len, self.taken + len, true);
+        while let Some(piece) = self.unread.front().filter(|piece| !piece.begins || self.fetches.may_begin()) {
+            if !self.receiver.receive(piece, &mut self.fetches)? {
+                break;
             }
             self.unread.pop_front();
-            self.taken = 0;
-            if self.at as u64 == piece.head.body_len {
-                self.fetches.message(&piece.head, &self.front, &self.stage);
-                self.front.clear();
-                (self.at, self.destination, self.filled) = (0, Destination::Later, 0);
-            }
+            has_moved = true;
         }
         Ok(has_moved)
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<(), String> {
-        match self.destination {
-            Destination::Extent { offset, .. } => {
-                let target = self.fetches.current().ok_or("bytes of no fetch")?;
-                Bytes::write(&target.extent, offset + self.filled as u64, bytes).map_err(|error| error.to_string())?;
-            }
-            Destination::Front(_) => self.front.extend_from_slice(bytes),
-            _ => self.stage[self.filled..][..bytes.len()].copy_from_slice(bytes),
-        }
-        Ok(())
     }
 }
 
@@ -118,10 +102,9 @@ impl Cluster {
         let is_mapped = self.senders_mut().dice.chance(3_000);
         self.count("fetches for copies");
         let Some(source) = self.source(at, link) else { return };
-        if is_mapped {
-            let away = source.away.clone();
-            fetch.targets.iter_mut().for_each(|target| target.extent = target.extent.mapped(&away));
-        }
+        // A fetch that another link had may be mapped already.
+        let mapped = fetch.targets.iter_mut().filter(|target| is_mapped || target.extent.is_mapped());
+        mapped.for_each(|target| target.extent = target.extent.mapped(&source.away));
         let (head, asked) = source.fetches.ask(now, session, fetch);
         let bytes = [&asked.commands[..], &asked.lists].concat();
         self.send_piece(link, Piece { head, begins: true, bytes: bytes.into() });
@@ -161,7 +144,7 @@ impl Cluster {
         let now = Duration::from_millis(self.now_ms);
         if let Some(source) = self.source(at, link) {
             source.away.set(false);
-            source.fetches.recalled(now, Ok(()), &source.stage);
+            source.fetches.recalled(now, Ok(()), &source.receiver.stage);
             source.away.set(true);
         }
         self.move_source(at, link).map(drop)
@@ -200,7 +183,7 @@ impl Cluster {
         source.fetches.sent();
         let has_moved = source.receive()?;
         let (ended, need) = (source.fetches.take_ended(), source.fetches.need());
-        let write = need.map(|need| ((need.gid, need.slot), source.fetches.write_of_stage(&source.stage)));
+        let write = need.map(|need| ((need.gid, need.slot), source.fetches.write_of_stage(&source.receiver.stage)));
         session.into_iter().for_each(|session| self.touch_link(session));
         let has_ended = !ended.is_empty();
         for EndedFetch { session, outcome } in ended {
