@@ -227,7 +227,7 @@ pub(crate) mod testing {
     }
 
     /// Every check holds under these seeds.
-    pub fn passes<W: World>(seeds: Range<u64>, nodes: Range<u32>, minutes: f64) {
+    pub fn passes<W: World>(seeds: impl IntoIterator<Item = u64>, nodes: Range<u32>, minutes: f64) {
         for seed in seeds {
             let nodes = nodes.start + seed as u32 % (nodes.end - nodes.start);
             if let Err(failure) = simulate::<W>(Plan { seed, nodes, minutes }, &mut |_| {}) {

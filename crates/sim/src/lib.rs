@@ -5,10 +5,9 @@
 //!
 //! | world | machines | what goes wrong |
 //! |---|---|---|
-//! | `cluster` | coordinator, members, job barriers; the home of nodes with its commands of links, the sessions of nodes, copies of extents, flushes, queues with copies, locks with leases, named groups; the leases of programs and nodes | messages lost, late, twice, in another order; partitions; processes that die or stop; connections that break, seen by either side at its own time; commits that come late; in pools with keepers, leaders that are deposed and do not know it; nodes of two releases, tenants that go and come again |
+//! | `cluster` | coordinator, members, job barriers; the home of nodes with its commands of links, the sessions of nodes, copies of extents, flushes, queues with copies, locks with leases, data bound to locks, named groups; the leases of programs and nodes | messages lost, late, twice, in another order; partitions; processes that die or stop; connections that break, seen by either side at its own time; commits that come late; in pools with keepers, leaders that are deposed and do not know it; nodes of two releases, tenants that go and come again |
 //! | `pages` | the shared regions of nodes: homes, hosts, connections between nodes | connections between nodes and links of threads that break; nodes that do not reach each other; programs that map, unmap and die; nodes that die, or stand still while their pages are written elsewhere |
 //! | `queues` | homes of queues that spill | the same connections; writers and readers that die; homes that stop, or die |
-//! | `entry` | the home of nodes: locks with the data bound to them, over memory | the same; pages that make room, releases that end half-way |
 //!
 //! Everything comes from the seed: a failure prints the one line that replays it.
 #![forbid(unsafe_code)]
@@ -16,7 +15,6 @@
 mod check;
 mod cluster;
 mod dice;
-mod entry;
 mod harness;
 mod links;
 mod network;
@@ -32,8 +30,7 @@ pub use report::{Counts, Failure, Plan, Report};
 /// Simulates a plan in one world, and tells how far it is.
 type Simulate = fn(Plan, &mut dyn FnMut(f64)) -> Result<Counts, Failure>;
 
-const WORLDS: &[(&str, Simulate)] =
-    &[named::<cluster::Cluster>(), named::<page::PageWorld>(), named::<queue::QueueWorld>(), named::<entry::EntryWorld>()];
+const WORLDS: &[(&str, Simulate)] = &[named::<cluster::Cluster>(), named::<page::PageWorld>(), named::<queue::QueueWorld>()];
 
 const fn named<W: World>() -> (&'static str, Simulate) {
     (W::NAME, harness::simulate::<W>)

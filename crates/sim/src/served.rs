@@ -13,7 +13,6 @@ pub(crate) type HomeInput = Input<'static, PageVectors>;
 /// A life of a home.
 #[derive(Debug)]
 pub(crate) struct ServedHome<E> {
-    pub life: u64,
     home: Home<PageVectors, E>,
     tick_at: Option<u64>,
 }
@@ -21,7 +20,7 @@ pub(crate) struct ServedHome<E> {
 impl<E: Bytes + Clone> ServedHome<E> {
     pub fn new(life: u64, terms: LockTerms) -> ServedHome<E> {
         let pages = Pages::new(PageTerms::default(), PageVectors::default());
-        ServedHome { life, home: Home::new(terms, life, pages), tick_at: None }
+        ServedHome { home: Home::new(terms, life, pages), tick_at: None }
     }
 
     /// An event happens. Returns what comes of it, in order.

@@ -6,7 +6,7 @@ use super::*;
 fn a_run_goes_through_all_worlds_and_says_how_far_it_is() {
     let mut shares = vec![0.0];
     let report = run(5, 3, 0.5, &mut |share| shares.push(share)).unwrap_or_else(|failure| panic!("{failure}"));
-    assert_eq!(report.worlds.keys().copied().collect::<Vec<_>>(), ["cluster", "entry", "pages", "queues"]);
+    assert_eq!(report.worlds.keys().copied().collect::<Vec<_>>(), ["cluster", "pages", "queues"]);
     assert!(report.worlds.values().all(|counts| counts["events"] > 1000), "{report}");
     assert!(shares.is_sorted() && shares.last() == Some(&1.0), "{shares:?}");
     let text = report.to_string();

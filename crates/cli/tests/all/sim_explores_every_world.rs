@@ -13,7 +13,7 @@ fn sim(more: &[&str]) -> String {
 fn each_world_has_its_line_and_what_happened_in_it() {
     let text = sim(&[]);
     assert!(text.starts_with("hanare sim --seed 3 --nodes 2 --minutes 0.2: every check held\n"), "{text}");
-    for world in ["cluster: ", "entry: ", "pages: ", "queues: "] {
+    for world in ["cluster: ", "pages: ", "queues: "] {
         assert!(text.lines().any(|line| line.starts_with(world) && line.ends_with(" events")), "no {world}in {text}");
     }
     assert!(text.contains("  pages installed\n") && text.contains("  grants\n") && text.contains("  requests\n"), "{text}");
@@ -23,7 +23,7 @@ fn each_world_has_its_line_and_what_happened_in_it() {
 fn in_json_each_world_has_its_counts() {
     let told: serde_json::Value = serde_json::from_str(&sim(&["--json"])).unwrap();
     assert_eq!((&told["held"], &told["plan"]["seed"]), (&true.into(), &3.into()));
-    for (world, what) in [("cluster", "requests"), ("pages", "stores"), ("entry", "grants")] {
+    for (world, what) in [("cluster", "requests"), ("pages", "stores"), ("cluster", "grants")] {
         assert!(told["counts"][world][what].as_u64().is_some_and(|count| count > 0), "{world}, {what}: {told}");
     }
 }

@@ -120,6 +120,11 @@ impl CopiedExtents {
         self.extents.get(&extent).is_some_and(|copied| copied.is_locked)
     }
 
+    /// The home of that extent may have no locks any more.
+    pub fn forget_locks(&mut self, extent: CopiedExtent) {
+        self.extents.entry(extent).and_modify(|copied| copied.is_locked = false);
+    }
+
     /// True if that order makes an extent for a copy.
     pub fn is_remade_by(&self, order: u64) -> bool {
         self.remade().any(|remade| remade.order == order)
@@ -181,16 +186,17 @@ impl Coordinator {
                 rests_until_ms: 0,
                 is_locked: false,
             });
-            taken.push((extent, *home));
+            let void = std::iter::once(home).chain(&known.copies).filter(|holder| holder.slot == Slot::VOID);
+            taken.push((extent, home.node, void.map(|holder| holder.node).collect::<Vec<_>>()));
         }
-        for (extent, home) in taken {
-            if home.slot == Slot::VOID {
-                // The coordinator before this one died while another home was elected.
-                self.lose_holder_of(now_ms, extent, (home.node, Loss::ForGood));
+        for (extent, home, void) in taken {
+            // The coordinator before this one died while another home was elected.
+            void.iter().for_each(|node| self.lose_holder_of(now_ms, extent, (*node, Loss::ForGood)));
+            if void.contains(&home) {
                 continue;
             }
             // A home learns the addresses of its copies.
-            self.copied.extents.entry(extent).and_modify(|copied| copied.holders.on_connected(home.node));
+            self.copied.extents.entry(extent).and_modify(|copied| copied.holders.on_connected(home));
             self.drive_holders(now_ms, extent);
         }
     }

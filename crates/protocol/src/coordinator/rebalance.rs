@@ -77,8 +77,9 @@ impl Coordinator {
         self.move_extents(now_ms, moves);
     }
 
-    /// Has these extents move.
+    /// Has these extents move. A home that had locks when it was asked before is asked again.
     pub(super) fn move_extents(&mut self, now_ms: u64, moves: Vec<Move>) {
+        moves.iter().for_each(|next| self.copied.forget_locks(next.extent));
         let gids = moves.iter().map(|next| next.extent.gid).collect();
         self.moves.under_way.extend(moves.into_iter().map(|next| (next.extent, next)));
         self.fit_regions(now_ms, &gids);

@@ -143,12 +143,37 @@ defects! {
     AskOnce,
     /// A home that nodes do not hear takes their programs' leases for over.
     GiveUpUnheard,
+    /// A holder that is to redo a release says so at once.
+    SkipRedo,
+    /// A release sends all that was stored in its pages.
+    SendPages,
+    /// Stores are sent before the release is named.
+    SendBeforePublish,
+    /// Bytes that come with a lock are not taken in.
+    ForgetBytes,
+    /// A release in one message puts some of its bytes.
+    PutHalf,
+    /// A release in one message is answered before its bytes are put.
+    AnswerBeforePut,
+    /// An update leaves pages without stores as they are.
+    KeepStale,
+    /// A program that lost a lock takes its bytes for those of the version that it had named.
+    KeepVersion,
+    /// Bytes that come for a page with stores leave the clean bytes as they were.
+    PatchFramesAlone,
+    /// Stores of the dead arrive after others have the lock.
+    LetDeadWrite,
 }
 
 impl Defect {
     /// True if only runs with locks can show it.
     pub fn is_of_locks(self) -> bool {
         self as usize >= Defect::ForgetGrants as usize
+    }
+
+    /// True if only runs with data bound to locks can show it.
+    pub fn is_of_entries(self) -> bool {
+        self as usize >= Defect::SkipRedo as usize
     }
 
     /// True if only runs with programs of words can show it.

@@ -62,6 +62,7 @@ impl Cluster {
         self.judge_releases()?;
         self.judge_tenants()?;
         self.judge_locks_at_rest()?;
+        self.judge_entries()?;
         let home = self.home().ok_or("the coordinator is not back")?;
         check(home.coordinator.ask_count() <= 64, || format!("{} requests are remembered", home.coordinator.ask_count()))?;
         let replayed: Vec<_> = self.replayed().regions().cloned().collect();

@@ -135,8 +135,9 @@ impl Bytes for SimExtent {
         self.bytes.len_bytes()
     }
 
+    /// Holders of copies have all writes in one order, so none goes beside it.
     fn is_by_pages(&self) -> bool {
-        false
+        self.is_copied()
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {

@@ -10,6 +10,7 @@ mod checks;
 mod commands;
 mod data;
 mod defects;
+mod entries;
 mod faults;
 mod followers;
 mod home;
@@ -45,6 +46,7 @@ use crate::harness::{Course, World, on_course};
 use crate::network::Connections;
 use crate::wires::Wires;
 use defects::Defect;
+use entries::{Entries, EntryEvent};
 use followers::{FollowEvent, Followers};
 use hanare_protocol::coordinator::{self, Coordinator, Peer};
 use hanare_protocol::copies::HolderSet;
@@ -136,6 +138,8 @@ pub(crate) enum Event {
     Answered { program: usize, number: u64, value: u64 },
     /// An event of locks.
     Lock(LockEvent),
+    /// An event of data bound to locks.
+    Entry(EntryEvent),
     /// An event of queues.
     Queue(QueueEvent),
     /// An event of senders.
@@ -202,6 +206,8 @@ pub(crate) struct Cluster {
     ended_drains: BTreeSet<usize>,
     pub words: WordPrograms,
     pub locks: LockPrograms,
+    /// Data bound to locks, in runs with some.
+    entries: Option<Entries>,
     /// Queues and their programs, in runs with some.
     queues: Option<QueuePrograms>,
     /// Programs that send messages of commands, in runs with some.
@@ -239,6 +245,7 @@ impl World for Cluster {
         let nodes = course.plan.nodes.max(least);
         let queues = queues::queues(course.plan, terms, course.defect);
         let senders = senders::senders(course.plan, terms, course.defect);
+        let entries = entries::entries(course.plan, terms, course.defect);
         let mut cluster = Cluster {
             course,
             hosts: (0..nodes).map(|_| Host::default()).collect(),
@@ -258,6 +265,7 @@ impl World for Cluster {
             ended_drains: BTreeSet::new(),
             words: WordPrograms::default(),
             locks: LockPrograms::default(),
+            entries,
             queues,
             senders,
             is_beside_coordinator: false,
@@ -282,6 +290,7 @@ impl World for Cluster {
         }
         cluster.begin_queues();
         cluster.begin_senders();
+        cluster.begin_entries();
         if cluster.has_locks() {
             cluster.at(1_000, Event::Lock(LockEvent::Fault));
         }
@@ -296,7 +305,7 @@ impl World for Cluster {
     }
 
     fn act(&mut self, event: Event) -> Check {
-        self.is_beside_coordinator = matches!(event, Event::Lock(_) | Event::Send(_));
+        self.is_beside_coordinator = matches!(event, Event::Lock(_) | Event::Entry(_) | Event::Send(_));
         if self.place_of(&event).is_some_and(|node| self.hosts[node].is_stopped) {
             self.deferred.push(event);
             return Ok(());
@@ -337,6 +346,7 @@ impl World for Cluster {
             Event::Asked(ask) => self.on_asked(ask),
             Event::Answered { program, number, value } => self.on_word_answered(program, number, value),
             Event::Lock(event) => self.on_lock_event(event),
+            Event::Entry(event) => self.on_entry_event(event),
             Event::Queue(event) => self.on_queue_event(event),
             Event::Send(event) => self.on_sending(event),
             Event::Keeper(event) => self.on_keeper_event(event),
@@ -419,6 +429,7 @@ impl Cluster {
             }
             Event::Asked(ask) => Some(ask.host()),
             Event::Lock(event) => self.host_of_lock(event),
+            Event::Entry(EntryEvent::Access(access)) => Some(access.at.0),
             Event::Queue(event) => self.host_of_queue(event),
             Event::Send(event) => self.host_of_sending(event),
             Event::Connect { node, .. }

@@ -91,15 +91,19 @@ pub(crate) enum LinkUse {
         /// The link that it came on.
         link: Box<CommandLink>,
     },
+    /// A store of a program to data bound to a lock.
+    Accesses(u64, Box<CommandLink>),
     /// A comparison of copies.
     Compares,
 }
 
 /// A program that opens a region.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Opener {
     Words(usize),
     Locks(u64),
+    /// A program with locks, for a page of their data.
+    Entries(u64, usize),
     Queues(usize, ClientId),
     /// An operator or a program of tenants, which asks anything.
     Tenants(TenantAsker),

@@ -102,6 +102,28 @@ const LOCK_EVENTS: [&str; 23] = [
     "waits given up",
 ];
 
+/// Events that a long run with data bound to locks meets.
+const ENTRY_EVENTS: [&str; 18] = [
+    "grants of abandoned locks",
+    "grants with all",
+    "grants with bytes",
+    "grants with nothing more",
+    "grants with places",
+    "homes elected with copies",
+    "homes that doubt locks at bytes",
+    "locks lost with their connection",
+    "locks whose bytes are elsewhere",
+    "looks at bound data",
+    "programs that died with data",
+    "releases",
+    "releases in one message",
+    "releases redone",
+    "requests for data that are sent again",
+    "requests for data that found no home",
+    "stores of the dead refused",
+    "torn releases",
+];
+
 /// Events that a long run with keepers meets.
 const KEEPER_EVENTS: [&str; 22] = [
     "barrier failures",
@@ -148,7 +170,8 @@ const RELEASE_EVENTS: [&str; 14] = [
 
 #[test]
 fn many_short_runs_hold_every_check() {
-    passes::<Cluster>(0..100, 1..7, 1.0);
+    let with_data_of_locks = (101..301).step_by(4);
+    passes::<Cluster>((0..100).chain(with_data_of_locks), 1..7, 1.0);
 }
 
 #[test]
@@ -198,6 +221,11 @@ fn a_run_with_senders_keeps_what_was_answered_and_meets_every_fault() {
 #[test]
 fn a_long_run_with_locks_holds_every_check_and_meets_every_fault() {
     meets::<Cluster>(Plan { seed: 7, nodes: 4, minutes: 20.0 }, 0, &LOCK_EVENTS);
+}
+
+#[test]
+fn a_long_run_with_data_of_locks_holds_every_check_and_meets_every_fault() {
+    meets::<Cluster>(Plan { seed: 17, nodes: 5, minutes: 10.0 }, 10, &ENTRY_EVENTS);
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn region_of(program: usize) -> usize {
     program % REGION_COUNT
 }
 
-fn region_name(region: usize) -> String {
+pub(super) fn region_name(region: usize) -> String {
     format!("words{region}")
 }
 
@@ -328,7 +328,7 @@ impl Cluster {
     }
 
     /// A home gets a write, or a call in the order of writes.
-    fn write_extent(&mut self, at: ProcessLife, place: (Gid, Slot), write: ExtentWrite, usage: LinkUse) -> Check {
+    pub(super) fn write_extent(&mut self, at: ProcessLife, place: (Gid, Slot), write: ExtentWrite, usage: LinkUse) -> Check {
         self.words.links += 1;
         let (link, now_ms) = (self.words.links, self.now_ms);
         let Some(process) = self.process(at) else { return Ok(()) };
@@ -356,6 +356,10 @@ impl Cluster {
             LinkUse::Adds { program, mut link } => {
                 link.applied(Ok(bytes));
                 self.go_on_by(at, program, *link)?;
+            }
+            LinkUse::Accesses(client, mut link) => {
+                link.applied(Ok(bytes));
+                self.go_on_accessing(at, client, *link)?;
             }
             LinkUse::Compares => {
                 let found: Comparison = decode(&bytes).map_err(|malformed| malformed.0.to_owned())?;

@@ -130,6 +130,7 @@ impl Cluster {
                 self.on_locks_opened(client, result);
                 return Ok(());
             }
+            Some(Opener::Entries(client, page)) => return self.on_data_opened(client, page, result),
             None => {}
         }
         let waits =

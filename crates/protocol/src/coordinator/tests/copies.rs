@@ -217,6 +217,22 @@ fn a_region_is_lost_when_all_of_its_holders_are_forgotten() {
     assert_eq!(pool.call(0, OWNER, remove("a")), Ok(Answer::Ok));
 }
 
+/// A copy that began anew counted again at the next coordinator, so that all holders of a lost region were waited for.
+#[test]
+fn a_region_whose_holders_all_began_anew_is_lost_whatever_happens_to_the_coordinator() {
+    let mut pool = Pool::new(4);
+    pool.create(0, "filler", 4096, Placement::Local).unwrap();
+    view(pool.call(1, OWNER, copied("a", 4096, Placement::Local, 3))).unwrap();
+    assert_eq!(pool.call(0, OWNER, remove("filler")), Ok(Answer::Ok));
+    assert_eq!(holders(&pool).2, [2, 3]);
+    pool.restart_node(1, 71);
+    pool.restart_node(2, 72);
+    pool.restart_coordinator();
+    (0..4).for_each(|number| pool.connect(number));
+    pool.restart_node(3, 73);
+    assert!(matches!(pool.open(0, "a"), Err(Error::RegionLost { .. })));
+}
+
 #[test]
 fn the_last_holder_brings_its_bytes_back() {
     let mut pool = Pool::new(2);

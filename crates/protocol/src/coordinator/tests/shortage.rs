@@ -142,6 +142,17 @@ fn what_cannot_leave_is_named_and_others_leave_in_its_place() {
 }
 
 #[test]
+fn a_home_that_had_locks_is_asked_again_while_its_copies_stay() {
+    let mut pool = Pool::new(4);
+    view(pool.call(1, OWNER, copied("shared", LEN, Placement::Local, 2))).unwrap();
+    lend(&mut pool, 1, 0);
+    serve(&mut pool, &[1]);
+    assert!(leaving(&mut pool, 1).1.iter().any(|region| region.why == WhyStays::Locks));
+    (0..2).for_each(|_| serve(&mut pool, &[]));
+    assert_eq!((bytes_on(&pool, 1), leaving(&mut pool, 1)), (0, (0, vec![])));
+}
+
+#[test]
 fn without_room_elsewhere_bytes_wait_for_a_node() {
     let mut pool = pool(Placement::Local);
     for number in [0, 2] {

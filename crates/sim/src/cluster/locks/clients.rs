@@ -2,7 +2,6 @@
 //!
 //! No thread waits for its group with a lock in hand. So nobody waits for ever where the home does what it says.
 
-use super::judge::{is_word, most_in};
 use super::leases::ProgramTaking;
 use super::{Cluster, Event, LockEvent, PROGRAM_COUNT_MAX, ProcessLife};
 use crate::check::{Check, check};
@@ -15,7 +14,7 @@ use hanare_protocol::lock::Claimant;
 use hanare_protocol::name::name_of_byte;
 use hanare_protocol::placement::Placement;
 use hanare_protocol::wire::control::{Answer, Existing, RegionView, Request};
-use hanare_protocol::wire::sync::{Mode, Party, SyncAddress, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{LeaseWish, Mode, Party, SyncAddress, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result as Outcome};
 use hanare_ring::lease::table::{Again, GrantOf, LeaseTable, LeasedLock, Wish};
 use hanare_ring::lease::{LEASES_LEN, Leases};
@@ -24,14 +23,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Locks that threads fight for, by name; the same number of bytes are locks, too.
-const LOCKS: [&str; 3] = ["a", "b", "c"];
+pub(super) const LOCKS: [&str; 3] = ["a", "b", "c"];
 /// Groups, and their parties.
 const GROUPS: [(&str, u32); 2] = [("pair", 2), ("trio", 3)];
 /// Threads of a program.
 const THREAD_COUNT: usize = 2;
 /// The region whose bytes are locks, and the user of all programs.
-const REGION: &str = "locks";
-pub(super) const UID: u32 = 600;
+pub(in crate::cluster) const REGION: &str = "locks";
+pub(in crate::cluster) const UID: u32 = 600;
 
 /// A program attached to a node.
 #[derive(Debug)]
@@ -42,22 +41,24 @@ pub(super) struct Client {
     pub link: Option<u64>,
     /// The next lock, place or request.
     next: u64,
-    threads: Vec<Thread>,
+    pub threads: Vec<Thread>,
     /// Requests that nobody waits for any longer.
     forsaken: BTreeSet<u64>,
     /// Locks that are leased to it, and their words.
-    table: LeaseTable<ProgramTaking>,
-    words: Leases<Steps>,
+    pub table: LeaseTable<ProgramTaking>,
+    pub words: Leases<Steps>,
     /// The region of its locks, as it opened it last, if they are bytes.
-    region: Option<Option<RegionView>>,
+    pub region: Option<Option<RegionView>>,
+    /// True if its locks have data. It has one thread then, and joins no groups.
+    pub has_data: bool,
 }
 
 /// A lock that a thread has, as far as it knows.
 #[derive(Clone, Debug)]
-struct GrantedLock {
+pub(super) struct GrantedLock {
     at: usize,
-    mode: Mode,
-    taking: Arc<ProgramTaking>,
+    pub mode: Mode,
+    pub taking: Arc<ProgramTaking>,
     leased: Option<LeasedLock>,
 }
 
@@ -70,10 +71,10 @@ enum Act {
 
 /// A request under way.
 #[derive(Debug)]
-struct Waits {
+pub(super) struct Waits {
     seq: u64,
-    request: SyncRequest,
-    link: u64,
+    pub request: SyncRequest,
+    pub link: u64,
     /// The lock that is asked for, or given back.
     lock: LockAsked,
 }
@@ -86,11 +87,11 @@ enum LockAsked {
 }
 
 #[derive(Debug, Default)]
-struct Thread {
-    held: Vec<GrantedLock>,
+pub(super) struct Thread {
+    pub held: Vec<GrantedLock>,
     /// Its place in a group, by number.
     place: Option<u64>,
-    waits: Option<Waits>,
+    pub waits: Option<Waits>,
 }
 
 impl Client {
@@ -141,10 +142,11 @@ impl Cluster {
         let id = ClientId::at(node, client as u32);
         self.process(at).expect("as just seen").leases.enter(id, Leases::new(memory.other_process(), 0));
         let words = Leases::new(memory, 0);
-        let threads = (0..THREAD_COUNT).map(|_| Thread::default()).collect();
         let region = self.dice.chance(5_000).then_some(None);
+        let has_data = self.has_entries(region.is_none());
+        let threads = (0..if has_data { 1 } else { THREAD_COUNT }).map(|_| Thread::default()).collect();
         let (link, next, forsaken, table) = Default::default();
-        self.locks.clients.insert(client, Client { at, id, link, next, threads, forsaken, table, words, region });
+        self.locks.clients.insert(client, Client { at, id, link, next, threads, forsaken, table, words, region, has_data });
         self.at(0, Event::Lock(LockEvent::Connect { client }));
         Ok(())
     }
@@ -157,16 +159,20 @@ impl Cluster {
         if self.hosts[at.0].is_stopped || self.process(at).is_none_or(|process| process.opens.values().any(is_open)) {
             return Ok(());
         }
-        let what = Request::Create {
+        self.ask_region(at.0, (UID, id), self.lock_region(), Opener::Locks(client))
+    }
+
+    /// The request for the region of locks, which creates it where there is none.
+    pub(in crate::cluster) fn lock_region(&self) -> Request {
+        Request::Create {
             name: REGION.to_owned(),
             len: 4096,
             placement: Placement::Local,
-            copies: 1,
+            copies: self.copies_of_locks(),
             mode: 0o600,
             attributes: Attributes::default(),
             existing: Existing::AttachOrRenew,
-        };
-        self.ask_region(at.0, (UID, id), what, Opener::Locks(client))
+        }
     }
 
     /// A program has an answer about its region.
@@ -178,7 +184,8 @@ impl Cluster {
 
     /// A connection is there: threads go on, and repeat what they had not got.
     pub(super) fn resume(&mut self, client: u64) {
-        for thread in 0..THREAD_COUNT {
+        let threads = self.locks.clients.get(&client).map_or(0, |me| me.threads.len());
+        for thread in 0..threads {
             let after = self.dice.between(0, 50);
             self.at(after, Event::Lock(LockEvent::Thread { client, thread }));
         }
@@ -191,7 +198,7 @@ impl Cluster {
         me.link = None;
         me.forsaken.clear();
         let mut lost = 0;
-        for thread in 0..THREAD_COUNT {
+        for thread in 0..me.threads.len() {
             let Thread { held, waits, .. } = std::mem::take(&mut me.threads[thread]);
             waits.into_iter().for_each(|waits| me.fail(&waits.lock, now_ns));
             let (leased, others): (Vec<_>, Vec<_>) = held.into_iter().partition(|held| held.leased.is_some());
@@ -201,31 +208,61 @@ impl Cluster {
         // The program opens its region anew.
         me.region = me.region.take().map(|_| None);
         (0..lost).for_each(|_| self.count("locks lost with their connection"));
+        self.lose_entry(client);
         let after = self.dice.between(0, 300);
         self.at(after, Event::Lock(LockEvent::Connect { client }));
     }
 
     /// A thread does its next thing, if it waits for nothing.
     pub(super) fn on_thread(&mut self, client: u64, thread: usize) -> Check {
-        let Some(Client { link: Some(link), threads, next, .. }) = self.locks.clients.get_mut(&client) else { return Ok(()) };
-        let (link, seq) = (*link, *next);
-        if threads[thread].waits.is_some() {
+        let Some(Client { link: Some(link), threads, .. }) = self.locks.clients.get_mut(&client) else { return Ok(()) };
+        let link = *link;
+        if threads[thread].waits.is_some() || self.step_entry(client)? {
             return Ok(());
         }
-        *next += 2;
+        let Some(me) = self.locks.clients.get_mut(&client) else { return Ok(()) };
+        let seq = me.next;
+        me.next += 2;
         let Some(act) = self.next_act(client, thread, seq + 1) else { return Ok(()) };
         let Some((request, lock)) = self.without_message((client, thread, link), act, seq + 1)? else {
             let after = self.dice.pick(&[0, 3, 30, 300]);
             self.at(after, Event::Lock(LockEvent::Thread { client, thread }));
             return Ok(());
         };
-        let me = &mut self.locks.clients.get_mut(&client).expect("as just seen").threads[thread];
-        me.waits = Some(Waits { seq, request: request.clone(), link, lock });
-        self.count("requests of threads");
         if let SyncRequest::Lock { bound_ms: Some(ms), .. } = request {
             self.at(ms + LATE_MS, Event::Lock(LockEvent::Forsake { client, thread, seq }));
         }
+        self.wait_for_home((client, thread, link), seq, request, lock);
+        Ok(())
+    }
+
+    fn wait_for_home(&mut self, (client, thread, link): (u64, usize, u64), seq: u64, request: SyncRequest, lock: LockAsked) {
+        let me = &mut self.locks.clients.get_mut(&client).expect("the caller saw it").threads[thread];
+        me.waits = Some(Waits { seq, request: request.clone(), link, lock });
+        self.count("requests of threads");
         self.send_home(link, seq, request);
+    }
+
+    /// True if a program with data waits for the home of its locks, or is no more.
+    pub(in crate::cluster) fn is_waiting(&self, client: u64) -> bool {
+        self.locks.clients.get(&client).is_none_or(|me| me.threads[0].waits.is_some())
+    }
+
+    /// A program asks something about a lock with data that it has. From here on it does not count on one that it gives back.
+    pub(in crate::cluster) fn ask_about_lock(&mut self, client: u64, request: SyncRequest) -> Check {
+        let me = self.locks.clients.get_mut(&client).ok_or("a program that is no more asks")?;
+        let (seq, link) = (me.next, me.link.ok_or("a program without a connection asks")?);
+        me.next += 2;
+        let lock = match &request {
+            SyncRequest::Unlock { number } | SyncRequest::Release { number, .. } => {
+                let held = &mut me.threads[0].held;
+                let at =
+                    held.iter().position(|held| held.taking.number == *number).ok_or("who gives a lock back has not got it")?;
+                LockAsked::GivenBack(held.remove(at))
+            }
+            _ => LockAsked::None,
+        };
+        self.wait_for_home((client, 0, link), seq, request, lock);
         Ok(())
     }
 
@@ -233,11 +270,11 @@ impl Cluster {
     fn next_act(&mut self, client: u64, thread: usize, number: u64) -> Option<Act> {
         let (dice, begins) = (&mut self.course.dice, self.course.is_rough);
         let client = self.locks.clients.get_mut(&client)?;
-        let (is_by_names, party) = (client.is_by_names(), party(client.id));
+        let (joins, has_data, party) = (client.is_by_names() && !client.has_data, client.has_data, party(client.id));
         let me = &mut client.threads[thread];
         match (me.held.last().map(|held| held.at), me.place) {
             // Another beside it, behind it in the alphabet; or back with it.
-            (Some(last), _) if begins && last + 1 < LOCKS.len() && dice.chance(2_000) => {
+            (Some(last), _) if begins && last + 1 < LOCKS.len() && (has_data || dice.chance(2_000)) => {
                 let at = dice.between(last as u64 + 1, LOCKS.len() as u64 - 1) as usize;
                 Some(lock(dice, at))
             }
@@ -247,7 +284,7 @@ impl Cluster {
                 Some(Act::Ask(SyncRequest::Arrive(Party::Place(number), None)))
             }
             (None, Some(number)) if !begins || dice.chance(3_000) => Some(Act::Ask(SyncRequest::Leave { number })),
-            (None, None) if begins && is_by_names && dice.chance(1_500) => {
+            (None, None) if begins && joins && dice.chance(1_500) => {
                 let (name, parties) = dice.pick(&GROUPS);
                 let address = SyncAddress::Name(name.to_owned());
                 Some(Act::Ask(SyncRequest::Join { address, parties, number, client: party }))
@@ -297,8 +334,9 @@ impl Cluster {
                     again => return Err(format!("program {client} takes '{name}', and another changes its words: {again:?}")),
                 }
                 let wish = me.table.wish(&me.words, &name, (mode, number), now_ns);
-                let (lease, thread) = (wish.wire, thread as u64);
-                let request = SyncRequest::Lock { address, mode, number, thread, bound_ms, known: None, lease };
+                let (lease, thread) = (if me.has_data { LeaseWish::default() } else { wish.wire }, thread as u64);
+                let known = self.known_of(client, at);
+                let request = SyncRequest::Lock { address, mode, number, thread, bound_ms, known, lease };
                 Ok(Some((request, LockAsked::Taken(at, wish))))
             }
             Act::Ask(request) => Ok(Some((request, LockAsked::None))),
@@ -350,19 +388,32 @@ impl Cluster {
             LockAsked::Taken(at, wish) => self.on_asked_lock((client, thread, link), request, (at, wish), answer)?,
             LockAsked::GivenBack(held) => {
                 let who = held.taking.who();
-                match answer {
-                    Ok(SyncAnswer::Done) => {}
+                let is_over = match &answer {
+                    Ok(SyncAnswer::Done | SyncAnswer::Released(..)) => true,
                     Err(Error::LockMisused { .. }) if self.locks.given_up.contains(&who) => {
                         self.count("locks lost because no node answered");
+                        true
                     }
+                    // Its stores go to their homes one by one.
+                    Err(Error::GrantRefused { .. } | Error::IsMapped { .. }) if is_release(&request) => false,
                     answer => return Err(format!("{request:?} is answered {answer:?}")),
-                }
+                };
+                self.on_asked_about(client, &request, &answer)?;
                 let now_ns = self.now_ns();
                 let me = self.locks.clients.get_mut(&client).expect("as just seen");
                 if let Some(leased) = held.leased {
                     me.table.ended(&me.words, (&held.taking.name, leased), answer.is_ok(), now_ns);
                 }
+                me.threads[thread].held.extend(Some(held).filter(|_| !is_over));
                 true
+            }
+            LockAsked::None if matches!(request, SyncRequest::Publish { .. } | SyncRequest::Redone { .. }) => {
+                let is_over =
+                    matches!(answer, Err(Error::LockMisused { .. })) && self.locks.given_up.iter().any(|who| who.link == link);
+                if !is_over {
+                    self.on_asked_about(client, &request, &answer)?;
+                }
+                !is_over
             }
             LockAsked::None => {
                 let me = &mut self.locks.clients.get_mut(&client).expect("as just seen").threads[thread];
@@ -403,12 +454,13 @@ impl Cluster {
         let (_, name) = me.address(at).ok_or("a program is connected without its region")?;
         let (connection, has_data) = (u128::from(link), false);
         match answer {
-            Ok(SyncAnswer::Granted { leased, .. }) => {
+            Ok(SyncAnswer::Granted { leased, data, .. }) => {
                 let taking = Arc::new(ProgramTaking { name: name.clone(), number, link, home });
                 let grant = GrantOf { connection, leased: leased.then_some(&taking), has_data };
                 let leased = me.table.answered(&me.words, (&name, wish), grant, now_ns);
                 me.threads[thread].held.push(GrantedLock { at, mode, taking, leased });
                 self.judge_belief(&name)?;
+                self.enter(client, Claimant { link, number }, (at, mode), data.map(|data| *data))?;
             }
             Ok(SyncAnswer::Busy) if bound_ms == Some(0) => {
                 let grant = GrantOf { connection, leased: None, has_data };
@@ -428,56 +480,10 @@ impl Cluster {
         }
         Ok(true)
     }
+}
 
-    /// Checks the threads that believe to have a lock, over connections that the home has not given up. Either one has it alone, or all
-    /// have it in one mode, and no more than that lets in. Who has it from a former home is not told. The first at the next home is.
-    fn judge_belief(&self, name: &str) -> Check {
-        let is_open = |held: &&GrantedLock| {
-            let who = held.taking.who();
-            let home = held.taking.home;
-            let is_of_today = if is_word(name) { self.may_answer_names(home) } else { self.may_answer_byte(home, name) };
-            is_of_today && self.locks.links.is_open_at_home(who.link) && !self.locks.given_up.contains(&who)
-        };
-        let have: Vec<&GrantedLock> = self.believers(name).filter(is_open).collect();
-        let most = have.iter().map(|held| most_in(held.mode)).min().unwrap_or_default();
-        let is_one_mode = have.iter().all(|held| held.mode == have[0].mode);
-        check(is_one_mode && have.len() <= most, || format!("lock '{name}' is held twice: {have:?}"))
-    }
-
-    /// The locks of a name that threads believe to have.
-    fn believers(&self, name: &str) -> impl Iterator<Item = &GrantedLock> {
-        let all = self.locks.clients.values().flat_map(|client| &client.threads).flat_map(|thread| &thread.held);
-        all.filter(move |held| held.taking.name == name)
-    }
-
-    /// A thread that believes to have a lock alone, over any connection.
-    pub(super) fn believer(&self, name: &str) -> Option<&ProgramTaking> {
-        self.believers(name).find(|held| held.mode == Mode::Exclusive).map(|held| &*held.taking)
-    }
-
-    /// At the end a program has nothing, and waits only for parties that never came. What it could take again, its home knows.
-    pub(super) fn judge_client(&self, id: u64, client: &Client) -> Check {
-        for thread in &client.threads {
-            check(thread.held.is_empty(), || format!("program {id} has not got back to giving back: {thread:?}"))?;
-            match &thread.waits {
-                None => {}
-                Some(Waits { request: SyncRequest::Arrive(Party::Place(number), _), link, .. }) => {
-                    let home = self.locks.links.get(*link).and_then(|link| self.locks.homes.get(&link.home));
-                    let service = home.ok_or_else(|| format!("program {id} waits for nobody"))?;
-                    service.model.judge_lonely(Claimant { link: *link, number: *number })?;
-                }
-                Some(waits) => return Err(format!("program {id} has no answer to {waits:?}")),
-            }
-        }
-        for taking in client.table.takings() {
-            let again = client.table.take(&client.words, &taking.name, Mode::Exclusive, || self.now_ns());
-            let is_known = self.locks.homes.get(&taking.home).is_some_and(|service| service.model.has_lease(taking.who()));
-            check(is_known || !matches!(again, Again::Taken(_)), || {
-                format!("program {id} could take {taking:?}, and the home does not know")
-            })?;
-        }
-        Ok(())
-    }
+fn is_release(request: &SyncRequest) -> bool {
+    matches!(request, SyncRequest::Release { .. })
 }
 
 fn lock(dice: &mut Dice, at: usize) -> Act {

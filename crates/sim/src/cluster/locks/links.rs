@@ -29,8 +29,13 @@ impl Cluster {
             return self.look_for_bytes(client);
         };
         let me = self.locks.clients.get_mut(&client).expect("as just seen");
-        let number = self.locks.links.make(LockLink { home, client, id: me.id });
+        let (id, view, has_data) = (me.id, me.region.clone().flatten(), me.has_data);
+        let number = self.locks.links.make(LockLink { home, client, id });
+        let at = (me.at, id);
         me.link = Some(number);
+        if has_data {
+            self.begin_entry(client, number, at, view);
+        }
         self.locks.homes.entry(home).or_default();
         self.note(format!("program {client} connects to host {} by link {number}", home.0));
         self.resume(client);
@@ -77,16 +82,30 @@ impl Cluster {
 
     /// A connection breaks though both of its ends live.
     pub(super) fn break_link(&mut self) {
-        let Some(ends) = self.locks.links.break_one(self.course.now_ms, &mut self.course.dice) else { return };
+        if let Some(ends) = self.locks.links.break_one(self.course.now_ms, &mut self.course.dice) {
+            self.will_break(ends);
+        }
+    }
+
+    /// The connection of a program breaks.
+    pub(in crate::cluster) fn break_link_of(&mut self, client: u64) {
+        if let Some(link) = self.locks.clients.get(&client).and_then(|me| me.link) {
+            let ends = self.locks.links.break_at(link, self.course.now_ms, &mut self.course.dice);
+            self.will_break(ends);
+        }
+    }
+
+    fn will_break(&mut self, ends: [LinkEnd; 2]) {
         self.note(format!("link {} breaks", ends[0].link));
         self.count("connections of programs broken");
         ends.into_iter().for_each(|end| self.will_see(end));
     }
 
     /// A program dies; the kernel closes its connection behind what it had sent, or the host is gone with what was under way.
-    pub(super) fn kill(&mut self, client: u64) {
+    pub(in crate::cluster) fn kill(&mut self, client: u64) {
         let Some(Client { at, id, link, .. }) = self.locks.clients.remove(&client) else { return };
         self.note(format!("program {client} dies"));
+        self.end_entry(client);
         let (next, seen) = (self.dice.pick(&[1, 500, 3_000]), self.dice.pick(&[0, 5, 200]));
         self.at(next, Event::Lock(LockEvent::Begin { at }));
         self.at(seen, Event::Lock(LockEvent::Ended { at, client: id }));
@@ -110,7 +129,7 @@ impl Cluster {
         Ok(())
     }
 
-    pub(super) fn on_link_closed_at_client(&mut self, number: u64) -> Check {
+    pub(in crate::cluster) fn on_link_closed_at_client(&mut self, number: u64) -> Check {
         let closed = self.locks.links.close_at_client(number, self.course.now_ms, &mut self.course.dice);
         let Some((link, end)) = closed else { return Ok(()) };
         self.will_see(end);

@@ -6,17 +6,21 @@
 //! lock that another may have it. A program whose connection broke asks again over the next one, by another number. Where keepers hold the journal,
 //! the home of names moves with the keeper that leads. A former home refuses those who wait.
 //!
+//! Some locks have data ([`super::entries`]); they are not leased.
+//!
 //! Programs and nodes have the tables of the product for leases ([`hanare_ring::lease`]). Homes ask for leases by way of the coordinator.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `clients` | what threads do, and what comes of answers |
+//! | `beliefs` | what threads take themselves to have: never more than their homes let in |
 //! | `leases` | words that programs share with their nodes; what homes ask, and nodes answer |
 //! | `links` | connections: messages in order, breaks, and who hears of them when |
 //! | `service` | the home's side: what crosses its border, as the judge hears it |
 //! | `judge` | a naive model of who has what: never two, nobody forgotten, the dead told of |
 //! | `names` | which node is the home of names, and since when |
 
+mod beliefs;
 mod clients;
 mod judge;
 mod leases;
@@ -29,6 +33,7 @@ use super::{Cluster, Defect, Event, Terms};
 use crate::check::{Check, check};
 use crate::links::Links;
 use clients::Client;
+pub(super) use clients::{REGION, UID};
 use hanare_protocol::Result as Outcome;
 use hanare_protocol::id::ClientId;
 use hanare_protocol::lock::{Claimant, Recalled};
@@ -108,6 +113,7 @@ impl Cluster {
     /// A process has died: its programs die with it, and its home is gone.
     pub(super) fn end_locks(&mut self, at: ProcessLife) {
         self.locks.homes.remove(&at);
+        self.end_entries_at(at);
         self.locks.names.take_if(|home| *home == at);
         self.lose_links(at);
         let own: Vec<u64> = self.locks.clients.iter().filter(|(_, client)| client.at == at).map(|(id, _)| *id).collect();

@@ -1,16 +1,16 @@
 //! The home's side of locks: drives the home that nodes run, and tells the judge what crosses the home's border.
 
-use super::clients::UID;
+use super::clients::{LOCKS, UID};
 use super::judge::Model;
 use super::{Cluster, ProcessLife};
 use crate::check::{Check, check};
 use crate::cluster::Defect;
 use hanare_home::{Bytes, Input, Memory, Output, PageVectors, SyncOutput, Waiter};
-use hanare_protocol::id::{ClientId, Rights, User};
+use hanare_protocol::id::{ClientId, Gid, Rights, User};
 use hanare_protocol::lock::{Claimant, Recalled};
 use hanare_protocol::name::{extent_of_name, name_of_byte};
 use hanare_protocol::wire::copies::CopiedExtent;
-use hanare_protocol::wire::sync::{LeaseWish, Party, SyncAddress, SyncAnswer, SyncRequest};
+use hanare_protocol::wire::sync::{LeaseWish, Mode, Party, SyncAddress, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result as Outcome};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +29,7 @@ pub(super) struct LockService {
 enum Asked {
     Lock {
         name: String,
+        mode: Mode,
         who: Claimant,
         has_waited: bool,
     },
@@ -66,7 +67,7 @@ impl Cluster {
                     Some(name) => {
                         self.on_lease_returned(home, link, *lease)?;
                         self.locks_at(home).model.on_asked(&name, who(*number), *mode, until);
-                        Asked::Lock { name, who: who(*number), has_waited: false }
+                        Asked::Lock { name, mode: *mode, who: who(*number), has_waited: false }
                     }
                     None => Asked::Other,
                 }
@@ -92,12 +93,15 @@ impl Cluster {
             _ => Some(asks.clone()),
         };
         self.locks_at(home).asked.insert(waiter, asked.clone());
+        let before = self.before_release(home, &asks);
         let outputs = input.map_or_else(Vec::new, |input| self.ask_home(home, waiter, id, input));
+        self.spoil(&asks, before);
         let own = outputs.iter().find_map(|output| match output {
             Output::Sync(SyncOutput::Answer(to, outcome)) if *to == waiter => Some(outcome.clone()),
             _ => None,
         });
         self.on_begun((home, waiter), &asks, own.as_ref())?;
+        self.judge_release(link, &asks, own.as_ref());
         self.take(home, outputs)?;
         self.mislead((home, waiter), &asked, own.is_some())?;
         self.drain_node(home.0)
@@ -145,7 +149,7 @@ impl Cluster {
         let who = |number: &u64| Claimant { link: waiter.link, number: *number };
         let model = &mut self.locks_at(home).model;
         let counted = match (asks, own) {
-            (SyncRequest::Unlock { number }, Some(Ok(_))) => {
+            (SyncRequest::Unlock { number } | SyncRequest::Release { number, .. }, Some(Ok(_))) => {
                 model.on_given_back(who(number));
                 None
             }
@@ -223,11 +227,14 @@ impl Cluster {
         let asked =
             service.asked.remove(&waiter).ok_or_else(|| format!("{waiter:?} is answered what it did not ask: {outcome:?}"))?;
         match (asked, &outcome) {
-            (Asked::Lock { name, who, .. }, Ok(SyncAnswer::Granted { abandoned, leased, .. })) => {
+            (Asked::Lock { name, mode, who, .. }, Ok(SyncAnswer::Granted { abandoned, leased, data })) => {
                 if self.has(Defect::ForgetGrants) && self.dice.chance(200) {
                     return Ok(());
                 }
-                self.judge_first(at, &name, *abandoned)?;
+                let is_first = self.judge_first(at, &name, *abandoned)?;
+                if let Some(lock) = lock_at(&name) {
+                    self.judge_data((at, is_first), (lock, mode), who, (*abandoned, data.as_deref()))?;
+                }
                 let model = &mut self.locks_at(at).model;
                 model.on_granted(who, *abandoned)?;
                 if *leased {
@@ -283,14 +290,15 @@ impl Cluster {
         extent.zip(process).is_some_and(|((gid, slot), process)| !process.lender.has(gid, slot))
     }
 
-    /// A home's first grant of a lock says "abandoned" if a program believes to have it from another home.
-    fn judge_first(&mut self, at: ProcessLife, name: &str, abandoned: bool) -> Check {
+    /// A home's first grant of a lock says "abandoned" if a program believes to have it from another home. Returns true if this is the first.
+    fn judge_first(&mut self, at: ProcessLife, name: &str, abandoned: bool) -> Result<bool, String> {
         if !self.locks_at(at).granted.insert(name.to_owned()) {
-            return Ok(());
+            return Ok(false);
         }
-        let Some(other) = self.believer(name).map(|other| format!("{other:?}")) else { return Ok(()) };
+        let Some(other) = self.believer(name).map(|other| format!("{other:?}")) else { return Ok(true) };
         self.count("grants beside holders of a life before");
-        check(abandoned, || format!("lock '{name}' is granted as if nobody had it, and another life granted it to {other}"))
+        check(abandoned, || format!("lock '{name}' is granted as if nobody had it, and another life granted it to {other}"))?;
+        Ok(true)
     }
 
     /// A node may be the home of an extent from here on, where another was. `is_doubtful` where that one is lost, or left a doubt about locks.
@@ -320,6 +328,7 @@ impl Cluster {
         let claims = service.model.claims_of(link);
         service.model.on_link_gone(link);
         service.asked.retain(|waiter, _| waiter.link != link);
+        self.end_entries_of(link);
         if self.has(Defect::KeepDead) {
             return Ok(());
         }
@@ -335,4 +344,11 @@ impl Cluster {
         self.tell(home, Input::LinkGone { link })?;
         self.drain_node(home.0)
     }
+}
+
+/// The place of a lock, and its region where it is a byte.
+fn lock_at(name: &str) -> Option<(Option<Gid>, usize)> {
+    let extent = extent_of_name(name);
+    let is_it = |at: &usize| extent.map_or(LOCKS[*at] == name, |(gid, slot)| name_of_byte(gid, slot, *at as u64) == name);
+    (0..LOCKS.len()).find(is_it).map(|at| (extent.map(|(gid, _)| gid), at))
 }
