@@ -12,7 +12,7 @@
 //! | [`cage`] | programs in a control group, with the kernel's swap |
 //! | [`compare`] | rows from two contestants' medians |
 //! | [`programs`] | the papers' programs in main memory, by threads, on mapped memory and by MPI |
-//! | [`get`], [`strided`], [`gather`], [`copy`], [`copies`], [`drain`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`ported`], [`fault`], [`coherence`], [`locks`], [`fair`], [`files`], [`blocks`], [`main_memory`], [`wisconsin`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`], [`python`] | one module a bench |
+//! | [`get`], [`strided`], [`gather`], [`copy`], [`copies`], [`drain`], [`gups`], [`scan`], [`matmul`], [`lu`], [`himeno`], [`quicksort`], [`ported`], [`fault`], [`coherence`], [`locks`], [`fair`], [`node_threads`], [`files`], [`blocks`], [`main_memory`], [`wisconsin`], [`barrier`], [`collectives`], [`queue`], [`queues`], [`halo`], [`pingpong`], [`primitives`], [`python`] | one module a bench |
 //! | [`basics`] | single operations, which `hanare what-if` is calibrated with |
 //!
 //! A bench is added by a module and its line in [`list`].
@@ -42,6 +42,7 @@ pub mod lu;
 pub mod machine;
 pub mod main_memory;
 pub mod matmul;
+pub mod node_threads;
 pub mod nodes;
 pub mod page;
 pub mod peers;
@@ -154,6 +155,11 @@ pub fn list() -> &'static [Bench] {
         Bench { name: coherence::NAME, about: "accesses to a variable that other hosts have", run: coherence::run },
         Bench { name: locks::NAME, about: "locks alone, wanted by two hosts, and with bytes bound to them", run: locks::run },
         Bench { name: fair::NAME, about: "one program beside many of another user", run: fair::run },
+        Bench {
+            name: node_threads::NAME,
+            about: "bytes that one node moves with one thread and with two",
+            run: node_threads::run,
+        },
         Bench { name: files::NAME, about: "files of the pool through the kernel, beside tmpfs", run: files::run },
         Bench { name: blocks::NAME, about: "a region as a disk by nbdkit, beside its memory plugin", run: blocks::run },
         Bench {

@@ -30,11 +30,16 @@ pub struct Nodes {
 impl Nodes {
     /// Starts `count` nodes that lend `memory` bytes each, and waits until that memory is populated.
     pub fn start(options: &Options, count: usize, memory: u64) -> Result<Nodes> {
+        Nodes::start_as(options, count, memory, &|_| ())
+    }
+
+    /// The same, where `dress` gives each node's command further words and variables.
+    pub fn start_as(options: &Options, count: usize, memory: u64, dress: &dyn Fn(&mut Command)) -> Result<Nodes> {
         let mark: u64 = rand::random();
         let mut nodes = Nodes { children: Vec::new(), sockets: Vec::new() };
         let mut coordinator = None;
         for number in 0..count {
-            let address = nodes.add(options, mark, number, memory, coordinator.as_deref())?;
+            let address = nodes.add((options, dress), (mark, number), memory, coordinator.as_deref())?;
             coordinator.get_or_insert(address);
         }
         nodes.wait_populated(count)?;
@@ -85,12 +90,19 @@ impl Nodes {
         Ok(if page > 4096 { "huge" } else { "4k" })
     }
 
-    fn add(&mut self, options: &Options, mark: u64, number: usize, memory: u64, join: Option<&str>) -> Result<String> {
+    fn add(
+        &mut self,
+        (options, dress): (&Options, &dyn Fn(&mut Command)),
+        (mark, number): (u64, usize),
+        memory: u64,
+        join: Option<&str>,
+    ) -> Result<String> {
         let socket = format!("@hanare-bench-{mark:016x}-{number}");
         let mut command = Command::new(&options.command);
         command.args(["node", "--json", "--listen", "127.0.0.1:0", "--memory", &memory.to_string(), "--socket", &socket]);
         command.args(["--name", &format!("node{number}"), "--embedded-in", &std::process::id().to_string()]);
         command.args(join.into_iter().flat_map(|address| ["--join", address]));
+        dress(&mut command);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot start a node")?;
         let stdout = child.stdout.take().context("a node's output is a pipe")?;
         self.children.push(child);

@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal};
 use serde_json::json;
 use std::fs::DirBuilder;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
+use std::num::NonZero;
 use std::os::fd::IntoRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -63,6 +64,9 @@ pub struct Options {
     /// Bytes a second that this node sends to copies that are made and by drains, as 200MiB. Commands are not counted [default: HANARE_COPY_RATE, else no bound].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub copy_rate: Option<u64>,
+    /// Threads that move the bytes of links, where several move many: sealing and copies then use as many processors [default: HANARE_NODE_THREADS, else a quarter of the processors].
+    #[arg(long, value_name = "K", value_parser = threads)]
+    pub threads: Option<NonZero<usize>>,
     /// Address for other nodes and remote clients, host:port; port 0 lets the system choose [default: 127.0.0.1:7411; with --join the address by which this host reaches ADDR, and any port].
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
@@ -286,6 +290,7 @@ fn node_options(options: &Options) -> Result<NodeOptions> {
         told: options.host_memory.clone(),
     };
     node.copy_rate = options.copy_rate.map_or(Ok(node.copy_rate), hanare::settings::copy_rate)?;
+    node.threads = options.threads.unwrap_or(node.threads);
     node.access = SocketAccess { mode: options.socket_mode, group: options.socket_group };
     node.key = options.key.clone().or(node.key);
     if options.plain {
@@ -342,6 +347,11 @@ fn local_address(to: &str) -> Option<String> {
     socket.connect(to).ok()?;
     let ip = socket.local_addr().ok()?.ip();
     Some(if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() })
+}
+
+fn threads(text: &str) -> Result<NonZero<usize>, String> {
+    let count = text.parse().ok().and_then(hanare::settings::threads_of);
+    count.ok_or_else(|| format!("write a number from 1 to {}", hanare_protocol::limits::NODE_THREAD_COUNT_MAX))
 }
 
 fn numa(text: &str) -> Result<NumaWish, String> {

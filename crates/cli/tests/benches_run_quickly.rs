@@ -207,6 +207,13 @@ fn writes_that_several_nodes_have() {
 }
 
 #[test]
+fn one_thread_of_a_node_and_two() {
+    let report = bench("threads", None);
+    check("threads", &report);
+    assert_eq!(rows(&report, "by 4 programs of another node").len(), 8, "{report}");
+}
+
+#[test]
 fn bytes_that_leave_a_drained_node() {
     let report = bench("drain", None);
     check("drain", &report);

@@ -97,6 +97,11 @@ pub const SETTINGS: &[Setting] = &[
         "bytes a second that a node sends to copies that are made and to nodes that get what it holds, as 200MiB; commands are not counted (also \
          --copy-rate)",
     ),
+    setting(
+        "HANARE_NODE_THREADS",
+        "a quarter of the processors, 1 at least",
+        "threads with which a node moves the bytes of its links, 64 at most (also --threads)",
+    ),
     setting("HANARE_STATE", "$XDG_STATE_HOME/hanare", "folder of the coordinator's journal and of the pool's key"),
     setting("HANARE_HUGE", "auto", "huge pages for lent memory: auto (try hugetlb, then transparent), or never"),
     setting("HANARE_SSH", "ssh", "what `hanare run --hosts` reaches hosts with, and its options: ssh -p 2222 -i FILE"),
@@ -248,6 +253,24 @@ pub fn userfaultfd() -> Result<Features> {
 /// Bytes of frames that all mappings of a host keep together. As set, or half of the memory of the machine or its control group.
 pub fn frames_len() -> Result<u64> {
     Ok(size("HANARE_FRAMES", None)?.unwrap_or_else(|| hanare_memory::capacity::total() / 2))
+}
+
+/// Threads that move the bytes of a node's links: a quarter of the processors that the process may use, where nothing is set.
+pub fn node_threads() -> Result<NonZero<usize>> {
+    let Some(count) = number("HANARE_NODE_THREADS")? else {
+        let quarter = std::thread::available_parallelism().map_or(1, NonZero::get) / 4;
+        return Ok(threads_of(quarter.clamp(1, limits::NODE_THREAD_COUNT_MAX)).unwrap_or(NonZero::<usize>::MIN));
+    };
+    threads_of(usize::try_from(count).unwrap_or(usize::MAX)).ok_or_else(|| Error::BadSetting {
+        key: "HANARE_NODE_THREADS".to_owned(),
+        value: count.to_string(),
+        reason: format!("it must be 1 to {}", limits::NODE_THREAD_COUNT_MAX),
+    })
+}
+
+/// A number of threads of a node, if it may have so many.
+pub fn threads_of(count: usize) -> Option<NonZero<usize>> {
+    NonZero::new(count).filter(|count| count.get() <= limits::NODE_THREAD_COUNT_MAX)
 }
 
 /// Memory of the host that a node leaves free.

@@ -2,11 +2,12 @@
 
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
 use hanare_memory::Window;
-use hanare_protocol::limits::{PEER_TURN_COUNT, PEER_TURN_LEN, PEER_UNREAD_LEN_MAX};
+use hanare_protocol::limits::{PEER_TURN_COUNT, PEER_TURN_LEN, PEER_UNREAD_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::control;
 use hanare_protocol::wire::head::{Head, Kind};
 use serde::{Serialize, de::DeserializeOwned};
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
@@ -100,6 +101,12 @@ impl ControlLink {
         (std::mem::take(&mut self.inbox.whole), ending)
     }
 
+    /// Takes back the bytes of values that were received: those that come next are put there. Memory that is there already is not zeroed.
+    pub fn reuse(&mut self, whole: Vec<Vec<u8>>) {
+        let room = SPARE_COUNT - self.inbox.spare.len();
+        self.inbox.spare.extend(whole.into_iter().filter(|bytes| SPARE_LENS.contains(&bytes.len())).take(room));
+    }
+
     /// True if more has arrived than is taken in one turn. The link's owner then receives again, after others had their turn.
     pub fn has_more(&self) -> bool {
         self.has_more
@@ -140,9 +147,14 @@ impl ControlLink {
     }
 }
 
+/// Buffers that are kept for what comes, and how long each is: those of a long put's stages.
+const SPARE_COUNT: usize = 4;
+const SPARE_LENS: RangeInclusive<usize> = STAGE_LEN / 8..=2 * STAGE_LEN;
+
 #[derive(Default)]
 struct ControlInbox {
     part: Vec<u8>,
+    spare: Vec<Vec<u8>>,
     whole: Vec<Vec<u8>>,
     /// Bytes of those.
     whole_len: usize,
@@ -154,7 +166,9 @@ unsafe impl Sink for ControlInbox {
         if head.kind != Kind::Control || at != 0 {
             return Err(Refusal("only control messages belong here".to_owned()));
         }
-        self.part = vec![0; head.body_len as usize];
+        let len = head.body_len as usize;
+        self.part = if SPARE_LENS.contains(&len) { self.spare.pop().unwrap_or_default() } else { Vec::new() };
+        self.part.resize(len, 0);
         // SAFETY: as said above.
         Ok(unsafe { Window::of_mut(&mut self.part) })
     }

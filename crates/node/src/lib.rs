@@ -192,6 +192,7 @@ impl Node {
         let joins = options.join.is_some() || !options.keepers.is_empty();
         let keys = Keys::of(key::pool_key(options.key.as_deref(), joins)?, options.sealing).speaking(options.versions);
         let (bound, fabric, copy_rate) = (settings::answer_bound()?, settings::fabric()?, options.copy_rate);
+        let threads = options.threads;
         let lender = Arc::new(Lender::new(&lent(&options))?);
         let extents = Arc::new(Extents::new(lender.clone()));
         let listener = Listener::bind(&options.listen)?;
@@ -238,7 +239,16 @@ impl Node {
                 notices.clone(),
             )?,
             service: data::Service::start(
-                data::ServiceTerms { extents: extents.clone(), keys: keys.clone(), bound, fabric, locks, pages, copy_rate },
+                data::ServiceTerms {
+                    extents: extents.clone(),
+                    keys: keys.clone(),
+                    bound,
+                    fabric,
+                    locks,
+                    pages,
+                    copy_rate,
+                    threads,
+                },
                 notices.clone(),
             )?,
             extents,

@@ -64,6 +64,8 @@ pub struct NodeOptions {
     pub host: HostTerms,
     /// Bytes a second that go to copies that are made, as by a drain; `None` for no bound.
     pub copy_rate: Option<NonZero<u64>>,
+    /// Threads that move the bytes of its links.
+    pub threads: NonZero<usize>,
     /// Users besides its own that may connect to the socket.
     pub access: SocketAccess,
     /// Bytes of regions that one user may own (coordinator).
@@ -96,6 +98,7 @@ impl NodeOptions {
             promises: None,
             host: HostTerms { keep_free: settings::keep_free()?, told: None },
             copy_rate: settings::copy_rate(settings::size("HANARE_COPY_RATE", None)?.unwrap_or(0))?,
+            threads: settings::node_threads()?,
             access: SocketAccess::default(),
             listen: "127.0.0.1:0".to_owned(),
             advertise: settings::text("HANARE_ADVERTISE"),

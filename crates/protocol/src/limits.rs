@@ -3,10 +3,10 @@
 mod copies;
 mod heap;
 mod keepers;
-mod numa;
+mod machine;
 mod tenants;
 
-pub use {copies::*, heap::*, keepers::*, numa::*, tenants::*};
+pub use {copies::*, heap::*, keepers::*, machine::*, tenants::*};
 
 /// Bytes of a page, the unit of sharing. [D2 §6] and every kernel we run on.
 pub const PAGE_LEN: u64 = 4096;

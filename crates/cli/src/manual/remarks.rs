@@ -27,6 +27,7 @@ const OF_NODES: &[&str] = &[
     "HANARE_MEMORY_DIR",
     "HANARE_KEEP_FREE",
     "HANARE_COPY_RATE",
+    "HANARE_NODE_THREADS",
     "HANARE_HUGE",
     "HANARE_FRAMES",
     "HANARE_KERNEL",

@@ -46,6 +46,8 @@ fn a_key_is_replaced_while_programs_go_on() {
     let held = client(&second);
     let options = CreateOptions { placement: Placement::Node(NodeId(0)), ..CreateOptions::default() };
     let region = held.create("r", 1 << 20, &options).unwrap();
+    let at_second = CreateOptions { placement: Placement::Node(NodeId(1)), ..CreateOptions::default() };
+    held.create("s", 1 << 20, &at_second).unwrap();
     let is_over = AtomicBool::new(false);
     // Each has connections of its own to make, by whatever key both nodes have then.
     let comes_anew = || {
@@ -75,6 +77,8 @@ fn a_key_is_replaced_while_programs_go_on() {
         let fourth = node(&old, Some(&first)).unwrap();
         copy(&one, &two);
         comes_anew();
+        // The old key goes when the other node knows the new one: who has that alone reaches it.
+        soon(|| client(&third).open("s").ok()?.get(0, &mut [0]).ok());
         drop_old_keys(&one).unwrap();
         soon(|| node(&old, Some(&first)).is_err().then_some(()));
         comes_anew();

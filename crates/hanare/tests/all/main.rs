@@ -80,6 +80,7 @@ mod mapped_memory;
 mod messages;
 mod moved_mappings;
 mod names;
+mod node_threads;
 mod nodes_that_come_back;
 mod nonblocking_on_mapped;
 mod on_a_dax_file;

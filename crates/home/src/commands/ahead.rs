@@ -1,7 +1,7 @@
-//! Writes of a link to an extent with copies that are under way while the link's message goes on.
+//! Writes of a link to an extent with copies that are under way while the link goes on.
 //!
-//! Stages of puts do not wait for each other: the extent's home gives them one order, and applies them in it. A write of another extent waits
-//! until all of them are applied. So commands of a message have their effects in the order in which they stand.
+//! Stages of puts do not wait for each other, and neither do messages of one append each: the extent's home gives them one order, and applies
+//! them in it. A write of another extent waits until all of them are applied. So commands have their effects in the order in which they stand.
 
 use super::command::AdmittedCommand;
 use super::memory::CommandMemory;
@@ -17,42 +17,71 @@ use std::collections::VecDeque;
 pub(super) struct WritesAhead {
     /// The extent of all of them, where there are any.
     at: Option<(Gid, Slot)>,
-    /// Bytes of memory of each, its ranges included.
-    lens: VecDeque<u64>,
+    /// Each of them.
+    writes: VecDeque<Ahead>,
     /// The first failure of the message's writes.
     failed: Option<Error>,
+}
+
+/// A write that is under way.
+#[derive(Debug)]
+struct Ahead {
+    /// Bytes of its memory, its ranges included.
+    len: u64,
+    /// True for an append, whose answer waits for it.
+    is_append: bool,
+}
+
+/// The first write under way has an outcome.
+pub(super) enum AheadEnd {
+    /// It was a put's.
+    Put,
+    /// It was an append's.
+    Append(Result<Vec<u8>>),
+    /// None was under way: the link waits for that write.
+    Awaited(Result<Vec<u8>>),
 }
 
 impl WritesAhead {
     /// The extent of the writes under way.
     pub fn extent(&self) -> Option<(Gid, Slot)> {
-        self.at.filter(|_| !self.lens.is_empty())
+        self.at.filter(|_| !self.writes.is_empty())
     }
 
     /// Returns true if a command's next stage may begin before all writes are applied.
     pub fn admit<M: CommandMemory>(&self, command: &AdmittedCommand<M>) -> bool {
-        let has_room = self.lens.len() < AHEAD_COUNT_MAX && self.lens.iter().sum::<u64>() < AHEAD_LEN_MAX;
+        let has_room =
+            self.writes.len() < AHEAD_COUNT_MAX && self.writes.iter().map(|write| write.len).sum::<u64>() < AHEAD_LEN_MAX;
         self.extent().is_none_or(|at| command.copied_extent() == Some(at) && has_room)
     }
 
-    /// The write of a stage was given to the extent's home. Returns true if the message goes on before it is applied.
+    /// Returns true if a message of one append may begin beside those under way.
+    pub fn admits_append<M: CommandMemory>(&self, commands: &[AdmittedCommand<M>]) -> bool {
+        matches!(commands, [only] if matches!(only.op, Op::Append { .. }) && !only.is_repeat() && self.admit(only))
+    }
+
+    /// The write of a stage was given to the extent's home. Returns true if the link goes on before it is applied.
     pub fn add<M: CommandMemory>(&mut self, command: &AdmittedCommand<M>, write: &ExtentWrite) -> bool {
         // A repeated call looks at each stage for what was done before.
-        if command.op != Op::Put || command.is_repeat() {
+        let is_append = matches!(command.op, Op::Append { .. });
+        if !(is_append || command.op == Op::Put) || command.is_repeat() {
             return false;
         }
         self.at = command.copied_extent();
-        self.lens.push_back(write.memory_len());
+        self.writes.push_back(Ahead { len: write.memory_len(), is_append });
         true
     }
 
-    /// The first write under way was applied, or failed. Returns the outcome if none was under way: the link waits for that write.
-    pub fn applied(&mut self, outcome: Result<Vec<u8>>) -> Option<Result<Vec<u8>>> {
-        if self.lens.pop_front().is_none() {
-            return Some(outcome);
+    /// The first write under way was applied, or failed.
+    pub fn applied(&mut self, outcome: Result<Vec<u8>>) -> AheadEnd {
+        match self.writes.pop_front() {
+            None => AheadEnd::Awaited(outcome),
+            Some(Ahead { is_append: true, .. }) => AheadEnd::Append(outcome),
+            Some(Ahead { is_append: false, .. }) => {
+                self.failed = self.failed.take().or(outcome.err());
+                AheadEnd::Put
+            }
         }
-        self.failed = self.failed.take().or(outcome.err());
-        None
     }
 
     /// The failure of the message whose answer is made, once.
@@ -68,10 +97,11 @@ mod tests {
     use crate::vectors::Vectors;
     use hanare_protocol::copies::UpdateCall;
     use hanare_protocol::element::Element;
+    use hanare_protocol::error::Happened;
     use hanare_protocol::id::{Grant, NodeId};
     use hanare_protocol::limits::STAGE_LEN;
     use hanare_protocol::shape::{Shape, Strided};
-    use hanare_protocol::wire::command::Command;
+    use hanare_protocol::wire::command::{COMMAND_LEN, Command};
     use hanare_protocol::wire::exchange::{Query, Reply};
     use hanare_protocol::wire::head::{Head, Kind, encode_call};
     use std::rc::Rc;
@@ -227,6 +257,87 @@ mod tests {
         driven.applied(Ok(Vec::new()));
         assert_eq!(driven.answer(), Some(Reply::Refused(lost)));
         assert!(driven.link.answers.ahead.take_failure().is_none());
+    }
+
+    /// A message of one append comes, and goes to the home as far as it can. Returns whether it was given to the home.
+    fn append(link: &mut LinkCommands<Rc<Vectors>, ()>, seq: u64, detail: u64) -> bool {
+        link.begin_round(false);
+        let command = Command::new(Op::Append { lane: 0 }, 0, Slot(0), Grant::default(), &Shape::contiguous(0, 32)).encode();
+        let head = Head { count: 1, body_len: COMMAND_LEN as u64 + 32, detail, ..Head::new(Kind::Commands, seq) };
+        let buffers = || Buffers { front: &command, lists: &[], stage: &[] };
+        assert!(link.incoming.may_begin());
+        link.incoming.place(&head, 0, buffers()).unwrap();
+        assert!(matches!(link.incoming.place(&head, COMMAND_LEN as u64, buffers()).unwrap(), Destination::Held(32)));
+        link.incoming.message(&head, buffers());
+        link.end_round();
+        goes(link)
+    }
+
+    fn goes(link: &mut LinkCommands<Rc<Vectors>, ()>) -> bool {
+        while !matches!(link.answers.next(Duration::ZERO, 0), Next::Nothing | Next::Others) {}
+        let Some(_) = link.need() else { return false };
+        match link.write(&[]).unwrap() {
+            Some(write) => assert!(link.goes_ahead(&write, &[])),
+            None => link.recalled(Ok(()), &[]),
+        }
+        !link.waits_for_others()
+    }
+
+    /// The number of the next answer, and whether it is a refusal.
+    fn told(link: &mut LinkCommands<Rc<Vectors>, ()>) -> Option<(u64, bool)> {
+        match link.answers.next(Duration::ZERO, 0) {
+            Next::Reply(seq, reply) => Some((seq, matches!(reply, Reply::Refused(_)))),
+            Next::Send => {
+                let mut parts = link.answers.begin_parts();
+                while parts.next_part().is_some() {}
+                let seq = parts.give(16).map(|(seq, _)| (seq, false));
+                link.answers.end_parts(0);
+                seq
+            }
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn appends_do_not_wait_for_each_other_and_are_answered_in_their_order() {
+        let mut link = LinkCommands::new(Rc::new(Vectors::with_copies(Gid(1), 8 << 20, 2)));
+        assert!(append(&mut link, 2, 0) && append(&mut link, 3, 0));
+        assert!(told(&mut link).is_none() && !link.waits_for_others(), "more may come");
+        assert!(append(&mut link, 4, 0));
+        let lost = Error::NodeLost { node: NodeId(0), reason: "gone".to_owned() };
+        link.applied(Ok(vec![1; 16]), &[]);
+        link.applied(Err(lost), &[]);
+        assert_eq!(link.outcomes().happened(4), Happened::Unknown);
+        assert_eq!((told(&mut link), told(&mut link), told(&mut link)), (Some((2, false)), Some((3, true)), None));
+        link.applied(Ok(vec![1; 16]), &[]);
+        assert_eq!((link.outcomes().happened(4), link.outcomes().happened(3)), (Happened::Yes, Happened::Unknown));
+        assert_eq!((told(&mut link), told(&mut link)), (Some((4, false)), None));
+        assert!(!link.answers.has_appends());
+    }
+
+    #[test]
+    fn commands_behind_appends_wait_for_these_and_so_do_appends_beyond_the_room() {
+        let mut link = LinkCommands::new(Rc::new(Vectors::with_copies(Gid(1), 8 << 20, 2)));
+        assert!((0..AHEAD_COUNT_MAX as u64).all(|k| append(&mut link, 2 + k, 0)));
+        assert!(!append(&mut link, 100, 0) && link.waits_for_others(), "no more are under way");
+        link.begin_round(false);
+        assert!(!link.incoming.may_begin(), "nor come");
+        link.applied(Ok(vec![1; 16]), &[]);
+        assert_eq!(told(&mut link), Some((2, false)));
+        assert!(goes(&mut link));
+        let get = Command::new(Op::Get, 0, Slot(0), Grant::default(), &Shape::contiguous(0, 8)).encode();
+        let head = Head { count: 1, body_len: COMMAND_LEN as u64, ..Head::new(Kind::Commands, 101) };
+        link.begin_round(false);
+        link.incoming.place(&head, 0, Buffers { front: &get, lists: &[], stage: &[] }).unwrap();
+        link.incoming.message(&head, Buffers { front: &get, lists: &[], stage: &[] });
+        link.end_round();
+        for k in 1..=AHEAD_COUNT_MAX as u64 {
+            assert!(told(&mut link).is_none() && link.waits_for_others());
+            link.applied(Ok(vec![1; 16]), &[]);
+            assert_eq!(told(&mut link), Some((if k == AHEAD_COUNT_MAX as u64 { 100 } else { 2 + k }, false)));
+        }
+        assert!(goes(&mut link));
+        assert_eq!(told(&mut link), Some((101, false)));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! A link makes one answer at a time, and gathers its next stage when the one before has left. So a client that reads slowly holds one
 //! staging buffer, and keeps no other client waiting. While a copy waits for bytes of another node, or a command for pages of hosts,
-//! nothing else of this link is answered. Other links are.
+//! nothing else of this link is answered. Other links are. Appends to one extent with copies wait for these together, and have their answers in
+//! their order.
 
 use super::ahead::WritesAhead;
 use super::command::AdmittedCommand;
@@ -64,6 +65,9 @@ pub struct Answers<M: CommandMemory, G> {
     /// Each with the number of its message.
     queue: VecDeque<(u64, Response<M, G>)>,
     current: Option<Current<M>>,
+    /// Appends that wait for copies together. The first `applied_count` of them have their outcomes.
+    appends: VecDeque<Current<M>>,
+    applied_count: usize,
     /// Replies that no client waits for at present.
     later: LaterAnswers<<M::Execution as Execution>::Result>,
     /// Bytes given to the link last: what was given before has left when no more than these are unsent.
@@ -89,6 +93,8 @@ impl<M: CommandMemory, G> Default for Answers<M, G> {
         Answers {
             queue: VecDeque::new(),
             current: None,
+            appends: VecDeque::new(),
+            applied_count: 0,
             later: LaterAnswers::default(),
             given_len: 0,
             others_first: false,
@@ -138,6 +144,11 @@ impl<M: CommandMemory, G> Answers<M, G> {
         self.current.as_ref().is_some_and(Current::waits) || self.is_behind_writes()
     }
 
+    /// Returns true while appends wait for copies, or their answers for their turn.
+    pub fn has_appends(&self) -> bool {
+        !self.appends.is_empty()
+    }
+
     /// Returns true if the next answer waits for writes that are under way. A stage that the same copies have next does not wait for them.
     fn is_behind_writes(&self) -> bool {
         if self.ahead.extent().is_none() || self.is_idle() {
@@ -148,6 +159,9 @@ impl<M: CommandMemory, G> Answers<M, G> {
             (None, Some((_, Response::Commands { commands, .. }))) => commands,
             (None, _) => &[],
         };
+        if !self.appends.is_empty() {
+            return self.current.is_none() && !self.ahead.admits_append(commands);
+        }
         let next = commands.iter().find(|command| command.is_left());
         !next.is_some_and(|command| self.ahead.admit(command))
     }
@@ -157,7 +171,8 @@ impl<M: CommandMemory, G> Answers<M, G> {
         let is_left = |commands: &[AdmittedCommand<M>]| commands.iter().any(AdmittedCommand::is_left);
         let queued = self.queue.iter();
         let queued = queued.filter(|(_, what)| matches!(what, Response::Commands { commands, .. } if is_left(commands)));
-        let current = self.current.iter().filter(|current| is_left(&current.commands) || current.fetching > 0);
+        let current = self.appends.iter().chain(&self.current);
+        let current = current.filter(|current| is_left(&current.commands) || current.fetching > 0);
         let partly = queued.map(|(seq, _)| *seq).chain(current.map(|current| current.seq));
         let failed = self.failed.iter().copied();
         (failed.chain(partly.map(|seq| (seq, Happened::Unknown))).collect(), self.forgotten)
@@ -184,6 +199,21 @@ impl<M: CommandMemory, G> Answers<M, G> {
     /// The write that the answer under way waits for, where the stage's extent has copies.
     pub(super) fn write(&self) -> Result<Option<ExtentWrite>> {
         self.current.as_ref().map_or(Ok(None), Current::write)
+    }
+
+    /// The write that the answer under way waits for was given to its home. Returns true if further appends may come before it is applied.
+    pub(super) fn append_goes_ahead(&mut self, write: &ExtentWrite) -> bool {
+        let goes_ahead = |current: &mut Current<M>| current.is_append() && self.ahead.add(&current.commands[0], write);
+        let Some(current) = self.current.take_if(goes_ahead) else { return false };
+        self.appends.push_back(current);
+        true
+    }
+
+    /// The first append under way has its outcome.
+    pub(super) fn append_applied(&mut self, outcome: Result<Vec<u8>>) {
+        let Some(append) = self.appends.get_mut(self.applied_count) else { return };
+        self.applied_count += 1;
+        append.failed = append.applied(outcome).err();
     }
 
     /// All copies and the home have done the stage that the answer under way waits for.
@@ -235,7 +265,13 @@ impl<M: CommandMemory, G> Answers<M, G> {
 
     /// The next step of the driver, whose link has `unsent_len` bytes unsent.
     pub fn next(&mut self, now: Duration, unsent_len: u64) -> Next<G> {
-        if !self.may_go_on(unsent_len) || self.waits_for_others() {
+        if !self.may_go_on(unsent_len) {
+            return Next::Nothing;
+        }
+        if self.current.is_none() && self.applied_count > 0 {
+            return self.answer_append(now);
+        }
+        if self.waits_for_others() {
             return Next::Nothing;
         }
         if std::mem::take(&mut self.others_first) {
@@ -275,10 +311,38 @@ impl<M: CommandMemory, G> Answers<M, G> {
         }
     }
 
+    /// Answers the first append of those that have waited together.
+    fn answer_append(&mut self, now: Duration) -> Next<G> {
+        self.applied_count -= 1;
+        let Some(mut append) = self.appends.pop_front() else { return Next::Nothing };
+        match append.failed.take() {
+            Some(error) => self.refuse(append.seq, error),
+            None if append.may_wait => self.hold_append(now, append),
+            // Nobody waits longer for those before.
+            None if !self.later.is_empty() => {
+                self.appends.push_front(append);
+                self.applied_count += 1;
+                Next::Later
+            }
+            None => {
+                self.current = Some(append);
+                Next::Send
+            }
+        }
+    }
+
+    /// The answer of an append goes with later ones.
+    fn hold_append(&mut self, now: Duration, Current { seq, commands, .. }: Current<M>) -> Next<G> {
+        commands.into_iter().for_each(|command| self.later.hold(now, seq, command.execution.into_result()));
+        Next::Again
+    }
+
     /// Does the next stage of the answer under way.
     fn step(&mut self, now: Duration) -> Next<G> {
         let current = self.current.as_mut().expect("the caller looked");
-        let step = match current.failed.take().or_else(|| self.ahead.take_failure()) {
+        // An answer that has begun is of an earlier message than puts that failed since.
+        let failure = current.failed.take().or_else(|| if current.is_begun { None } else { self.ahead.take_failure() });
+        let step = match failure {
             Some(error) => Step::Done(Err(error)),
             None => current.step(self.is_shared),
         };
@@ -295,9 +359,8 @@ impl<M: CommandMemory, G> Answers<M, G> {
                 self.refuse(seq, error)
             }
             Step::Nothing if current.may_wait && current.is_append() => {
-                let Current { seq, commands, .. } = self.current.take().expect("just seen");
-                commands.into_iter().for_each(|command| self.later.hold(now, seq, command.execution.into_result()));
-                Next::Again
+                let current = self.current.take().expect("just seen");
+                self.hold_append(now, current)
             }
             Step::Nothing => Next::Send,
         }
@@ -311,7 +374,10 @@ impl<M: CommandMemory, G> Answers<M, G> {
 
     /// Returns the number of a message whose client waits, and has heard nothing for `SIGN_OF_LIFE`. The driver tells it that work goes on.
     pub fn sign_of_life(&mut self, now: Duration) -> Option<u64> {
-        let current = self.current.as_mut().filter(|current| !current.is_begun)?;
+        let current = match &mut self.current {
+            Some(current) if current.is_begun => return None,
+            current => self.appends.front_mut().or(current.as_mut())?,
+        };
         if now.saturating_sub(current.heard) < SIGN_OF_LIFE {
             return None;
         }

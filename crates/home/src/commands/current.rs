@@ -220,6 +220,13 @@ impl<M: CommandMemory> Current<M> {
         }
     }
 
+    /// An append has its outcome.
+    pub fn applied(&mut self, outcome: Result<Vec<u8>>) -> Result<()> {
+        self.end_wait();
+        self.commands[0].set_applied(outcome?);
+        self.commands[0].step_by_pages()
+    }
+
     /// Ends its wait for pages.
     fn end_wait(&mut self) -> StagePages {
         std::mem::replace(&mut self.pages, StagePages::Nothing)

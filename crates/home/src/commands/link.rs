@@ -1,5 +1,6 @@
 //! The commands of one link: messages that come in, and answers that go out.
 
+use super::ahead::AheadEnd;
 use super::answers::{Answers, Response};
 use super::incoming::{Arrived, Incoming, query_weight};
 use super::memory::CommandMemory;
@@ -81,10 +82,12 @@ impl<M: CommandMemory, G> LinkCommands<M, G> {
     }
 
     /// The write of [`LinkCommands::write`] was given to the home of its extent. Returns true if the link goes on before it is applied: its
-    /// message has more of a put.
+    /// message has more of a put, or is one append.
     pub fn goes_ahead(&mut self, write: &ExtentWrite, stage: &[u8]) -> bool {
         if !self.incoming.has_waiting_stage() {
-            return false;
+            let goes_ahead = self.answers.append_goes_ahead(write);
+            self.incoming.ahead = self.answers.ahead.extent();
+            return goes_ahead;
         }
         let goes_ahead = self.incoming.current().is_some_and(|command| self.answers.ahead.add(command, write));
         if goes_ahead {
@@ -97,9 +100,12 @@ impl<M: CommandMemory, G> LinkCommands<M, G> {
 
     /// The link's first write under way was done by copies and home, with the elements before it. Or it was not done, or may not be.
     pub fn applied(&mut self, outcome: Result<Vec<u8>>, stage: &[u8]) {
-        let Some(outcome) = self.answers.ahead.applied(outcome) else {
-            self.incoming.ahead = self.answers.ahead.extent();
-            return;
+        let ended = self.answers.ahead.applied(outcome);
+        self.incoming.ahead = self.answers.ahead.extent();
+        let outcome = match ended {
+            AheadEnd::Put => return,
+            AheadEnd::Append(outcome) => return self.answers.append_applied(outcome),
+            AheadEnd::Awaited(outcome) => outcome,
         };
         let outcome = outcome.map(|olds| match self.incoming.has_waiting_stage() {
             true => self.incoming.set_applied(olds),

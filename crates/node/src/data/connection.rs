@@ -30,13 +30,26 @@ pub(crate) enum Did {
 impl Connection {
     pub fn turn(&mut self, now: Duration, is_shared: bool) -> std::result::Result<Did, LinkError> {
         match self {
-            Connection::Client(session) => session.turn(now, is_shared).map(Did::Client),
+            Connection::Client(session) => session.advance(now, is_shared).map(|moved| Did::Client(session.take_turn(moved))),
             Connection::Peer(peer) => peer.turn(now).map(|(moved, ended)| Did::Peer(moved, ended, peer.need())),
             Connection::Wire(role, wire) => {
                 let (frames, ending) = wire.receive_bytes();
                 Ok(Did::Wire(*role, frames, ending))
             }
         }
+    }
+
+    /// A turn of which [`Session::take_turn`] tells the rest. None but clients' links have one.
+    pub fn advance(&mut self, now: Duration, is_shared: bool) -> std::result::Result<bool, LinkError> {
+        match self {
+            Connection::Client(session) => session.advance(now, is_shared),
+            Connection::Peer(_) | Connection::Wire(..) => Ok(false),
+        }
+    }
+
+    /// See [`Session::moves_much`].
+    pub fn moves_much(&self) -> bool {
+        matches!(self, Connection::Client(session) if session.moves_much())
     }
 
     /// See [`Session::give_way`].
@@ -124,7 +137,7 @@ impl Connection {
     /// True if it needs a periodic look.
     pub fn waits(&self) -> bool {
         match self {
-            Connection::Client(session) => session.waits_for_others(),
+            Connection::Client(session) => session.waits_for_others() || session.has_appends(),
             Connection::Peer(peer) => !peer.fetches().is_idle(),
             Connection::Wire(..) => false,
         }

@@ -32,6 +32,8 @@ pub(crate) struct Replies {
     /// Results that were held back, shown to the link until it has nothing unsent.
     leaving: Vec<(u64, Vec<u8>)>,
     windows: Vec<Window>,
+    /// Bytes of results that were given to the link.
+    given_len: u64,
 }
 
 /// Result of pumping.
@@ -44,6 +46,11 @@ pub(crate) enum Pumped {
 }
 
 impl Replies {
+    /// Bytes of results that were given to the link since the last call.
+    pub fn take_given_len(&mut self) -> u64 {
+        std::mem::take(&mut self.given_len)
+    }
+
     /// Moves answers on as far as the link takes them.
     pub fn pump(&mut self, answers: &mut NodeAnswers, link: &mut dyn Link, now: Duration) -> Result<Pumped, LinkError> {
         let mut pumped = Pumped::Nothing;
@@ -116,7 +123,9 @@ impl Replies {
             self.windows.push(unsafe { Window::of(&stage[..gathered]) });
             self.next_stage = 1 - self.next_stage;
         }
-        let begins = parts.give(self.windows.iter().map(|window| window.len() as u64).sum());
+        let given_len = self.windows.iter().map(|window| window.len() as u64).sum();
+        self.given_len += given_len;
+        let begins = parts.give(given_len);
         // SAFETY: windows of extents and of results are kept by the answer's commands, which stay until the link has nothing unsent; the
         // stage as above.
         unsafe {

@@ -26,6 +26,9 @@ const TURN_TIME: Duration = Duration::from_micros(50);
 /// The same while several users want turns.
 const SHARED_TURN_TIME: Duration = Duration::from_micros(10);
 
+/// Bytes of a turn that are worth a thread's hand-over: some 15 us of copying.
+const MUCH_LEN: u64 = 64 << 10;
+
 pub(crate) struct Session {
     // Dropped first: it may hold windows of the others.
     link: Box<dyn Link>,
@@ -37,12 +40,13 @@ pub(crate) struct Session {
     who: (ClientId, User),
     /// True if each turn begins with a check that the client is there.
     looks: bool,
+    /// Bytes of the last turn in which something moved.
+    moved_len: u64,
     /// True if the last turn left nothing to move, and nothing was done with the session after it.
     is_drained: bool,
 }
 
 /// Result of a turn.
-#[derive(Default)]
 pub(crate) struct Turn {
     /// True if anything moved.
     pub moved: bool,
@@ -59,7 +63,7 @@ impl Session {
         // Programs of this host have no series: their link ends with them.
         let from = if looks { CommandOrigin::OtherHost } else { CommandOrigin::OwnHost };
         let (inbox, replies) = (Inbox::new(extents, from, who), Replies::default());
-        Session { link, inbox, replies, stores: Vec::new(), who, looks, is_drained: false }
+        Session { link, inbox, replies, stores: Vec::new(), who, looks, moved_len: 0, is_drained: false }
     }
 
     fn answers(&self) -> &NodeAnswers {
@@ -92,8 +96,8 @@ impl Session {
     }
 
     /// Moves messages and answers as far as they go, within a bound. No command is taken from a client that is gone: others may have
-    /// been answered since. While several users want turns it ends soon.
-    pub fn turn(&mut self, now: Duration, is_shared: bool) -> Result<Turn, LinkError> {
+    /// been answered since. While several users want turns it ends soon. Returns whether anything moved; [`Session::take_turn`] has the rest.
+    pub fn advance(&mut self, now: Duration, is_shared: bool) -> Result<bool, LinkError> {
         let sight = if self.looks { self.link.look() } else { Sight::Something };
         match sight {
             Sight::End => {
@@ -101,11 +105,11 @@ impl Session {
             }
             // The same call tells that there is nothing to receive.
             Sight::Nothing if self.is_drained && self.link.unsent_len() == 0 && !self.answers().is_due(now) => {
-                return Ok(Turn::default());
+                return Ok(false);
             }
             _ => {}
         }
-        let (mut turn, mut since) = (Turn::default(), None);
+        let (mut moved_len, mut since, mut has_moved) = (0, None, false);
         let most = if is_shared { SHARED_TURN_TIME } else { TURN_TIME };
         self.is_drained = false;
         for _ in 0..ROUNDS_MAX {
@@ -117,7 +121,8 @@ impl Session {
                 self.is_drained = true;
                 break;
             }
-            turn.moved = true;
+            has_moved = true;
+            moved_len += progress.received_len + self.replies.take_given_len();
             if pumped == Pumped::Work || progress.messages == 0 && self.link.unsent_len() > 0 {
                 break;
             }
@@ -131,10 +136,23 @@ impl Session {
                 break;
             }
         }
-        turn.fetches = self.inbox.commands.answers.take_fetches();
-        turn.need = self.need();
-        turn.queries = self.inbox.commands.take_queries();
-        Ok(turn)
+        if has_moved {
+            self.moved_len = moved_len;
+        }
+        Ok(has_moved)
+    }
+
+    /// True if its last turn moved so much that another thread is worth the hand-over. A turn of a link that is no socket's may touch
+    /// what others share.
+    pub fn moves_much(&self) -> bool {
+        self.moved_len >= MUCH_LEN && self.checks_by_call()
+    }
+
+    /// Takes what turns have brought for others. If its link ends before, it is as if it had not come.
+    pub fn take_turn(&mut self, moved: bool) -> Turn {
+        let fetches = self.inbox.commands.answers.take_fetches();
+        let need = self.need();
+        Turn { moved, queries: self.inbox.commands.take_queries(), fetches, need }
     }
 
     /// A part of stores comes. Its answer follows.
@@ -226,6 +244,11 @@ impl Session {
     /// True if its message or its reply waits for another node's bytes, or for pages.
     pub fn waits_for_others(&self) -> bool {
         self.inbox.commands.waits_for_others()
+    }
+
+    /// True while appends wait for copies.
+    pub fn has_appends(&self) -> bool {
+        self.answers().has_appends()
     }
 
     pub fn checks_by_call(&self) -> bool {

@@ -38,6 +38,9 @@ impl ServiceLoop {
                     _ => self.tell_home(PageInput::Frames { place: id, frames: &frames }),
                 }
                 self.serve_home();
+                if let Some(SeatedLink { seat: Connection::Wire(_, wire), .. }) = self.places.get_mut(&id) {
+                    wire.reuse(frames);
+                }
                 if let Err(error) = ending {
                     self.end(id, &error);
                 }

@@ -12,6 +12,7 @@
 //! | `peers` | bytes of other nodes |
 //! | `copies` | extents with copies on other nodes |
 //! | `connections` | links that come, are watched, doze and end |
+//! | `turns` | turns of links, also on several threads at once |
 
 mod answers;
 mod connections;
@@ -19,6 +20,7 @@ mod copies;
 mod links;
 mod looks;
 mod peers;
+mod turns;
 
 use super::connection::{Connection, Did};
 use super::fetches::NodeFetch;
@@ -56,6 +58,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use turns::TurnThreads;
 
 /// The service's surroundings.
 pub(crate) struct ServiceTerms {
@@ -69,6 +72,8 @@ pub(crate) struct ServiceTerms {
     pub pages: PageTerms,
     /// Bytes a second to copies that are made; `None` for no bound.
     pub copy_rate: Option<NonZero<u64>>,
+    /// Threads that move bytes of links.
+    pub threads: NonZero<usize>,
 }
 
 /// The service, as the rest of the node sees it.
@@ -81,7 +86,7 @@ impl Service {
     /// Starts the thread. What clients asked about shared regions it answers by notices to `control`.
     pub fn start(terms: ServiceTerms, control: Arc<NoticeQueue<ToControl>>) -> Result<Service> {
         let notices = Arc::new(NoticeQueue::new()?);
-        let ServiceTerms { extents, keys, bound, fabric, locks, pages, copy_rate } = terms;
+        let ServiceTerms { extents, keys, bound, fabric, locks, pages, copy_rate, threads } = terms;
         let pages = Pages::new(pages, NodePages::new(extents.clone()));
         let mut home = NodeHome::new(locks, u64::from_le_bytes(hanare_memory::random::bytes()?), pages);
         home.set_copy_rate(copy_rate);
@@ -92,6 +97,7 @@ impl Service {
             .spawn(move || {
                 hanare_memory::vital::is_vital();
                 hanare_memory::prompt::shorten_turns(0);
+                service.threads = TurnThreads::start(threads);
                 service.run();
             })
             .map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })?;
@@ -169,6 +175,7 @@ struct ServiceLoop {
     now: Duration,
     next_id: u64,
     awake: Rounds,
+    threads: TurnThreads,
     /// True if links rest.
     rests: bool,
     /// When the dozing were looked at last.
@@ -221,6 +228,7 @@ impl ServiceLoop {
             now: Duration::ZERO,
             next_id: 0,
             awake: Rounds::default(),
+            threads: TurnThreads::default(),
             rests: false,
             glanced: Instant::now(),
             home,
@@ -324,46 +332,6 @@ impl ServiceLoop {
     /// The awake links whose turns are system calls.
     fn checked_by_call(&self) -> impl Iterator<Item = u64> {
         self.awake.iter().filter(|id| self.places.get(id).is_some_and(|place| place.seat.checks_by_call()))
-    }
-
-    /// A round of the awake links: users one after another, of each those that have waited longest. Returns whether anything moved.
-    fn move_awake(&mut self) -> bool {
-        let mut moved = false;
-        self.rests = (self.rests || self.checked_by_call().nth(REST_FROM - 1).is_some()) && self.places.len() <= REST_UP_TO;
-        self.awake.begin();
-        self.read_clock();
-        while let Some((user, id)) = self.awake.next(self.now) {
-            let has_moved = self.move_one(id);
-            self.awake.had_turn(user, has_moved);
-            moved |= has_moved;
-            let can_rest = |place: &SeatedLink| self.rests && !has_moved && place.seat.can_rest();
-            match self.places.get(&id) {
-                Some(place) if can_rest(place) => self.doze(user, id),
-                Some(_) => self.awake.push(user, id),
-                None => {}
-            }
-            self.read_clock();
-        }
-        if self.extents.spills.take_call() {
-            self.control.send(ToControl::Spills);
-        }
-        moved
-    }
-
-    /// Gives a link one turn. Returns true if anything moved.
-    fn move_one(&mut self, id: u64) -> bool {
-        if self.sessions.on_turn(self.now.as_millis() as u64) {
-            self.close_ended();
-        }
-        self.look_who_fetches(id);
-        let Some(place) = self.places.get_mut(&id) else { return false };
-        match place.seat.turn(self.now, self.awake.is_shared()) {
-            Ok(did) => self.act(id, did),
-            Err(error) => {
-                self.end(id, &error);
-                false
-            }
-        }
     }
 
     /// True if dozing links wait for a look: many awake ones make long rounds.
