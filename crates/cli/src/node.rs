@@ -161,6 +161,7 @@ pub fn run(options: &Options) -> Result<i32> {
 
 fn start_and_wait(options: &Options) -> Result<()> {
     let events = signals::catch()?;
+    hanare::node::keep_freed_memory();
     if let Some(launcher) = options.embedded_in.and_then(Pid::from_raw) {
         anyhow::ensure!(children::die_with(launcher, Signal::KILL)?, "the launch was given up");
     }

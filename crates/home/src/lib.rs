@@ -55,6 +55,7 @@ mod queue_words;
 mod quotas;
 mod vectors;
 mod waiter;
+mod wire_frame;
 mod wire_output;
 mod words;
 
@@ -77,6 +78,7 @@ pub use queue_ports::LaneAt;
 pub use queue_words::{QueueMemory, QueueWords};
 pub use vectors::{SpillingVector, SpillingVectors, Vector, VectorExecution, Vectors, write_runs};
 pub use waiter::Waiter;
+pub use wire_frame::WireFrame;
 pub use wire_output::WireOutput;
 
 #[cfg(test)]

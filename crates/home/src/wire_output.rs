@@ -1,5 +1,6 @@
 //! Orders about connections between nodes.
 
+use crate::wire_frame::WireFrame;
 use hanare_protocol::id::NodeId;
 
 /// An order about a connection of this node to another, or of another to this one.
@@ -17,7 +18,7 @@ pub enum WireOutput {
         /// The connection.
         place: u64,
         /// The frame.
-        bytes: Vec<u8>,
+        frame: WireFrame,
     },
     /// Close a connection.
     Close {

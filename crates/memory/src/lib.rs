@@ -17,6 +17,7 @@
 //! | [`diff`] | diffs: what a program changed of a page since it was clean |
 //! | [`mod@numa`] | NUMA nodes: which there are, files bound to some of them, the node of a page |
 //! | [`residence`] | where a window's bytes lie in the host's memory |
+//! | [`allocator`] | memory that the process keeps when it is freed |
 //! | [`capacity`] | how much memory the machine and its control group have |
 //! | [`prompt`] | threads that ask for short turns on the processor |
 //! | [`random`] | random bytes of the kernel |
@@ -25,6 +26,7 @@
 //!
 //! Not here: grants, names, regions of several extents, sockets; and no threads but the lender's own.
 
+pub mod allocator;
 pub mod capacity;
 pub mod diff;
 pub mod exec;

@@ -1,6 +1,7 @@
 //! A link that carries control messages between a node and its coordinator.
 
 use hanare_fabric::{Link, LinkError, Refusal, Sink};
+use hanare_home::WireFrame;
 use hanare_memory::Window;
 use hanare_protocol::limits::{PEER_TURN_COUNT, PEER_TURN_LEN, PEER_UNREAD_LEN_MAX, STAGE_LEN};
 use hanare_protocol::wire::control;
@@ -15,8 +16,8 @@ use std::time::Instant;
 pub(crate) struct ControlLink {
     // Dropped first: it may hold windows of the others.
     link: Box<dyn Link>,
-    sending: Vec<u8>,
-    queue: VecDeque<Vec<u8>>,
+    sending: WireFrame,
+    queue: VecDeque<WireFrame>,
     /// Bytes of those in the queue.
     queue_len: usize,
     inbox: ControlInbox,
@@ -30,7 +31,7 @@ impl ControlLink {
     pub fn new(link: Box<dyn Link>) -> ControlLink {
         ControlLink {
             link,
-            sending: Vec::new(),
+            sending: Vec::new().into(),
             queue: VecDeque::new(),
             queue_len: 0,
             inbox: ControlInbox::default(),
@@ -40,30 +41,37 @@ impl ControlLink {
 
     /// Sends a value, now or when those before it have left.
     pub fn send<T: Serialize>(&mut self, value: &T) -> Result<(), LinkError> {
-        self.send_bytes(control::encode(value))
+        self.send_frame(control::encode(value).into())
     }
 
     /// [`ControlLink::send`] for an encoded value.
-    pub fn send_bytes(&mut self, bytes: Vec<u8>) -> Result<(), LinkError> {
+    pub fn send_frame(&mut self, frame: WireFrame) -> Result<(), LinkError> {
         if self.queue.len() >= QUEUE_COUNT_MAX || self.queue_len >= PEER_UNREAD_LEN_MAX {
             return Err(LinkError::Closed {
                 peer: self.link.peer().to_owned(),
                 reason: "it does not read its messages".to_owned(),
             });
         }
-        self.queue_len = self.queue_len.saturating_add(bytes.len());
-        self.queue.push_back(bytes);
+        self.queue_len = self.queue_len.saturating_add(frame.len_bytes());
+        self.queue.push_back(frame);
         self.pump()
     }
 
     fn pump(&mut self) -> Result<(), LinkError> {
         while self.link.unsent_len() == 0 {
-            let Some(bytes) = self.queue.pop_front() else { break };
-            self.queue_len = self.queue_len.saturating_sub(bytes.len());
-            self.sending = bytes;
-            let head = Head { body_len: self.sending.len() as u64, ..Head::new(Kind::Control, 0) };
-            // SAFETY: the buffer is used again only when nothing is unsent, and the link is dropped before it.
-            unsafe { self.link.send(&head, &[Window::of(&self.sending)]) }?;
+            let Some(frame) = self.queue.pop_front() else { break };
+            self.queue_len = self.queue_len.saturating_sub(frame.len_bytes());
+            self.sending = frame;
+            let head = Head { body_len: self.sending.len_bytes() as u64, ..Head::new(Kind::Control, 0) };
+            let [first, operand, rest] = self.sending.parts();
+            // SAFETY: the frame is replaced only when nothing is unsent, nobody changes the write that it shares, and the link is dropped
+            // before it.
+            unsafe {
+                match operand {
+                    [] => self.link.send(&head, &[Window::of(first)])?,
+                    _ => self.link.send(&head, &[first, operand, rest].map(|part| Window::of(part)))?,
+                }
+            }
         }
         Ok(())
     }

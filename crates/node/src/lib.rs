@@ -51,6 +51,7 @@ mod user_times;
 pub(crate) use data::fuzz::seeds as fuzz_sharing_seeds;
 #[cfg(any(test, fuzzing))]
 pub(crate) use data::fuzz::sharing as fuzz_sharing;
+pub use hanare_memory::allocator::keep_freed as keep_freed_memory;
 #[cfg(any(test, fuzzing))]
 pub(crate) use journal::fuzz as fuzz_journal;
 pub use journal::read_journal;

@@ -38,7 +38,7 @@ use hanare_protocol::limits::LEASE_MS;
 use hanare_protocol::page::dialing::Dialed;
 use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::control::{NodeAddress, decode, encode};
-use hanare_protocol::wire::copies::{CopiedExtent, CopyFrame, ExtentCall, ExtentWrite, FromCopy, FromHolder, ToCopy, ToHolder};
+use hanare_protocol::wire::copies::{CopiedExtent, CopyFrame, ExtentCall, ExtentWrite, FromCopy, FromHolder, ToHolder};
 use hanare_protocol::wire::range_frame::RangeFrame;
 use hanare_protocol::wire::sync::SyncRequest;
 use pace::Pace;
@@ -327,8 +327,8 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         let Some(part) = self.parts.get_mut(&extent) else { return Ok(()) };
         let replies = take(part)?;
         for reply in replies {
-            let bytes = encode(&CopyFrame::FromCopy(extent, reply));
-            self.outputs.push_back(WireOutput::Send { place, bytes }.into());
+            let frame = encode(&CopyFrame::FromCopy(extent, reply)).into();
+            self.outputs.push_back(WireOutput::Send { place, frame }.into());
         }
         self.with_part(now, extent, |_, _| {});
         Ok(())
@@ -395,11 +395,6 @@ impl<E: Bytes> Copies<E, CopyAsker> {
 /// A message of a holder to the coordinator.
 fn say<A>(extent: CopiedExtent, message: FromHolder) -> CopyOutput<A> {
     CopyOutput::Say { extent, message }
-}
-
-/// A message of a home to a copy, as it travels.
-fn to_copy(extent: CopiedExtent, message: ToCopy) -> Vec<u8> {
-    encode(&CopyFrame::ToCopy(extent, message))
 }
 
 /// Replies of a copy, in order.

@@ -7,9 +7,10 @@ mod stores;
 use super::pace::Pace;
 use super::waiting::WaitingCommand;
 use super::wires::CopyWires;
-use super::{CopyOutput, Replies, say, to_copy};
+use super::{CopyOutput, Replies, say};
 use crate::memory::Bytes;
 use crate::queue_calls::is_refusal;
+use crate::wire_frame::WireFrame;
 use hanare_protocol::copies::{
     CopyLog, CopyOutput as LogOutput, DoneBefore, DoneCalls, HolderSet, HomeLog, HomeOutput, PeerState, PendingStores, Position,
     Term, UpdateCall,
@@ -423,14 +424,14 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                     // A node of the last release does not know them. A flush that waits is sent in pieces then.
                     let knows_them = wires.speaks(to, SyncRequest::STORES_SINCE);
                     for entry in self.pending.parts().filter(|_| knows_them) {
-                        wires.send(to, || to_copy(extent, ToCopy::Pending { term, entry: entry.clone() }), outputs);
+                        wires.send(to, || WireFrame::to_copy(extent, ToCopy::Pending { term, entry: entry.clone() }), outputs);
                     }
                     let (done, heap, ports) = (self.done.clone(), self.heap.clone(), self.extent.ports());
                     (to, ToCopy::Made { term, done, heap, ports })
                 }
                 HomeOutput::Range { to, term, range } => {
                     match self.frame_of(extent, term, range) {
-                        Ok(frame) => wires.send(to, || frame, outputs),
+                        Ok(frame) => wires.send(to, || frame.into(), outputs),
                         Err(error) => {
                             tracing::error!("a copy is not made, because bytes could not be read: {error}");
                             self.on_silent(to);
@@ -472,7 +473,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                     continue;
                 }
             };
-            wires.send(to, || to_copy(extent, message), outputs);
+            wires.send(to, || WireFrame::to_copy(extent, message), outputs);
         }
     }
 }

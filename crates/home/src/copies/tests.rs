@@ -7,6 +7,7 @@ mod stores;
 
 use super::*;
 use crate::vectors::{Vector, Vectors};
+use crate::wire_frame::WireFrame;
 use hanare_protocol::Result;
 use hanare_protocol::copies::{Once, Position, Term, UpdateCall};
 use hanare_protocol::element::{Element, Operator};
@@ -15,7 +16,7 @@ use hanare_protocol::id::{Epoch, Gid};
 use hanare_protocol::limits::{DONE_CLIENT_COUNT_MAX, STAGE_LEN};
 use hanare_protocol::versions::NEWEST;
 use hanare_protocol::wire::command::{Op, Update};
-use hanare_protocol::wire::copies::ExtentCall;
+use hanare_protocol::wire::copies::{ExtentCall, ToCopy};
 use std::sync::Arc;
 
 const EXTENT: CopiedExtent = CopiedExtent { gid: Gid(1), index: 0 };
@@ -23,6 +24,11 @@ const EXTENT: CopiedExtent = CopiedExtent { gid: Gid(1), index: 0 };
 const NOW: Duration = Duration::from_secs(1);
 /// Two ranges, the second of them short.
 const LEN: usize = STAGE_LEN + 4096;
+
+/// A message of a home to a copy, as it travels.
+fn sent(extent: CopiedExtent, message: ToCopy) -> Vec<u8> {
+    WireFrame::to_copy(extent, message).into_bytes()
+}
 
 /// A node of the test.
 struct TestNode {
@@ -74,7 +80,7 @@ impl TestNode {
                 CopyOutput::Applied { asker, outcome } => self.applied.push((asker, outcome)),
                 CopyOutput::Say { message, .. } => self.said.push(message),
                 CopyOutput::Wire(WireOutput::Dial { node, .. }) => self.dials.push(node),
-                CopyOutput::Wire(WireOutput::Send { place, bytes }) => self.sent.push_back((place, bytes)),
+                CopyOutput::Wire(WireOutput::Send { place, frame }) => self.sent.push_back((place, frame.into_bytes())),
                 CopyOutput::Wire(WireOutput::Close { .. }) => {}
             }
         }
@@ -381,7 +387,7 @@ fn an_elected_home_gives_up_a_copy_that_answers_nothing() {
     let mut late = TestNode::new(1, Some(&first));
     late.tell(CopyInput::Came { node: NodeId(0), place: PLACE });
     let write = ToCopy::Write { term: Term(1), position: Position(1), stable: Position(0), entry: Arc::new(put(0, b"first")) };
-    late.tell(CopyInput::Frames { place: PLACE, frames: &[to_copy(EXTENT, write)] });
+    late.tell(CopyInput::Frames { place: PLACE, frames: &[sent(EXTENT, write)] });
     late.hold(ToHolder::Freeze { term: Term(2) });
     late.hold(ToHolder::Elect { set: set(2, 1, &[2]), has: BTreeMap::new(), stopped: false });
     assert!(!late.extent.is_open(), "the other copy may lack the write");
@@ -442,11 +448,11 @@ fn a_write_that_no_home_sends_ends_the_connection() {
     let entry = Arc::new(put(LEN as u64 - 1, b"beyond"));
     let bad = ToCopy::Write { term: Term(1), position: Position(2), stable: Position(1), entry };
     let before = copy.bytes();
-    copy.tell(CopyInput::Frames { place: PLACE, frames: &[to_copy(EXTENT, bad)] });
+    copy.tell(CopyInput::Frames { place: PLACE, frames: &[sent(EXTENT, bad)] });
     assert_eq!(copy.bytes(), before);
     copy.tell(CopyInput::Frames { place: PLACE, frames: &[vec![255; 40]] });
     let range = ToCopy::Range { term: Term(1), range: u64::MAX, bytes: vec![0; 4096] };
-    copy.tell(CopyInput::Frames { place: PLACE, frames: &[to_copy(EXTENT, range)] });
+    copy.tell(CopyInput::Frames { place: PLACE, frames: &[sent(EXTENT, range)] });
     assert_eq!(copy.bytes(), before, "its connection is none any more");
 }
 

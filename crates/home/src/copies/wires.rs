@@ -3,6 +3,7 @@
 //! Frames that a connection loses are not kept here: a home sends again what a copy lacks when the connection is there again.
 
 use super::CopyOutput;
+use crate::wire_frame::WireFrame;
 use crate::wire_output::WireOutput;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::page::Dialing;
@@ -43,12 +44,12 @@ impl CopyWires {
     }
 
     /// Sends a frame where there is a connection; else one is made.
-    pub fn send<A>(&mut self, node: NodeId, frame: impl FnOnce() -> Vec<u8>, outputs: &mut VecDeque<CopyOutput<A>>) {
+    pub fn send<A>(&mut self, node: NodeId, frame: impl FnOnce() -> WireFrame, outputs: &mut VecDeque<CopyOutput<A>>) {
         let now_ms = self.now.as_millis() as u64;
         // The coordinator's message with the address may come after the first write. It is sent again.
         let Some(wire) = self.to.get_mut(&node) else { return tracing::debug!("{node} has a copy and no address yet") };
         if let Some(place) = wire.dialing.place() {
-            outputs.push_back(WireOutput::Send { place, bytes: frame() }.into());
+            outputs.push_back(WireOutput::Send { place, frame: frame() }.into());
         } else if wire.dialing.want(now_ms) {
             outputs.push_back(WireOutput::Dial { node, address: wire.address.clone() }.into());
         }

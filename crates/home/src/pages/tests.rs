@@ -156,7 +156,7 @@ fn share_as(pages: &mut Pages<PageVectors>, (consistency, follows): (Consistency
 /// The messages to the other node.
 fn said(pages: &mut Pages<PageVectors>) -> Vec<NodeMessage> {
     let sent = std::iter::from_fn(|| pages.poll()).filter_map(|output| match output {
-        PageOutput::Wire(WireOutput::Send { place: TO, bytes }) => Some(bytes),
+        PageOutput::Wire(WireOutput::Send { place: TO, frame }) => Some(frame.into_bytes()),
         _ => None,
     });
     let frames = sent.map(|bytes| decode_frame(&bytes).unwrap().0).collect::<Vec<Frame>>().into_iter();
@@ -285,8 +285,8 @@ fn what_is_for_the_next_life_of_a_node_is_said_again() {
         let outputs: Vec<_> = std::iter::from_fn(|| pages.poll()).collect();
         pages.handle(NOW, PageInput::WireGone { place });
         let is_waited_for = |output: &&PageOutput<PageVectors>| {
-            let PageOutput::Wire(WireOutput::Send { bytes, .. }) = output else { return false };
-            match decode_frame(bytes).unwrap().0 {
+            let PageOutput::Wire(WireOutput::Send { frame, .. }) = output else { return false };
+            match decode_frame(&frame.clone().into_bytes()).unwrap().0 {
                 Frame::Message(_, NodeMessage::ToHost { key, .. } | NodeMessage::Joined { key, .. }) => [98, 99].contains(&key),
                 _ => false,
             }

@@ -94,7 +94,7 @@ impl Wires {
         let outgoing = Arc::new(outgoing);
         let number = channel.courier.send(outgoing.clone());
         if let Some(place) = channel.dialing.place() {
-            outputs.push_back(WireOutput::Send { place, bytes: frame(number, &outgoing, channel.spoken) }.into());
+            outputs.push_back(WireOutput::Send { place, frame: frame(number, &outgoing, channel.spoken).into() }.into());
         } else if channel.dialing.want(now_ms) {
             outputs.push_back(WireOutput::Dial { node, address: channel.address.clone() }.into());
         }
@@ -125,9 +125,9 @@ impl Wires {
         };
         channel.spoken = spoken.unwrap_or(OLDEST);
         let hail = Frame::Hail { node: me, life: self.life, address: self.address.clone(), channel: channel.number };
-        outputs.push_back(WireOutput::Send { place, bytes: encode_frame(&hail, None) }.into());
+        outputs.push_back(WireOutput::Send { place, frame: encode_frame(&hail, None).into() }.into());
         for (number, outgoing) in channel.courier.unconfirmed() {
-            outputs.push_back(WireOutput::Send { place, bytes: frame(number, outgoing, channel.spoken) }.into());
+            outputs.push_back(WireOutput::Send { place, frame: frame(number, outgoing, channel.spoken).into() }.into());
         }
         None
     }
@@ -165,7 +165,8 @@ impl Wires {
                 self.from.insert(place, (who, address));
                 // A node has one life at a time.
                 self.heard.retain(|known, _| known.0 != node || *known == who);
-                outputs.push_back(WireOutput::Send { place, bytes: encode_frame(&Frame::Answers(self.life), None) }.into());
+                outputs
+                    .push_back(WireOutput::Send { place, frame: encode_frame(&Frame::Answers(self.life), None).into() }.into());
                 Brought::Nothing
             }
             Frame::Answers(life) => {
@@ -184,7 +185,8 @@ impl Wires {
                 let courier = self.heard.entry(from).or_default();
                 let is_new = courier.hear(number);
                 if let Some(receipt) = courier.receipt_after(RECEIPT_COUNT) {
-                    outputs.push_back(WireOutput::Send { place, bytes: encode_frame(&Frame::Heard(receipt), None) }.into());
+                    outputs
+                        .push_back(WireOutput::Send { place, frame: encode_frame(&Frame::Heard(receipt), None).into() }.into());
                 }
                 if is_new { Brought::Message(from.0, from.1, message) } else { Brought::Nothing }
             }

@@ -108,7 +108,7 @@ impl ReceivedPieces {
 
 /// Sends what there is. **Errors**: the link's.
 pub(super) fn send_all(link: &mut ControlLink, all: impl IntoIterator<Item = Vec<u8>>) -> Result<(), LinkError> {
-    all.into_iter().try_for_each(|bytes| link.send_bytes(bytes))
+    all.into_iter().try_for_each(|bytes| link.send_frame(bytes.into()))
 }
 
 #[cfg(test)]

@@ -225,8 +225,8 @@ fn done(regions: &mut TestHome) -> (Vec<NodeMessage>, bool) {
     let (mut said, mut closes) = (Vec::new(), false);
     while let Some(output) = poll(regions) {
         match output {
-            PageOutput::Wire(WireOutput::Send { place: TO, bytes }) => {
-                if let Frame::Message(_, message) = decode_frame(&bytes).unwrap().0 {
+            PageOutput::Wire(WireOutput::Send { place: TO, frame }) => {
+                if let Frame::Message(_, message) = decode_frame(&frame.into_bytes()).unwrap().0 {
                     said.push(message);
                 }
             }

@@ -96,7 +96,7 @@ impl Cluster {
                 let after = self.dice.between(1, 50);
                 self.at(after, Event::Dialed { from: at, node, address });
             }
-            WireOutput::Send { place, bytes } => self.send_frame(place, bytes),
+            WireOutput::Send { place, frame } => self.send_frame(place, frame.into_bytes()),
             WireOutput::Close { place } => {
                 self.wires.cut(place / 2, self.course.now_ms);
                 self.wires.close(place);

@@ -174,8 +174,8 @@ impl PageWorld {
                 self.dial(life, node.0 as usize);
                 Ok(())
             }
-            PageOutput::Wire(WireOutput::Send { place, bytes }) => {
-                self.send(life, place, bytes);
+            PageOutput::Wire(WireOutput::Send { place, frame }) => {
+                self.send(life, place, frame.into_bytes());
                 Ok(())
             }
             PageOutput::Wire(WireOutput::Close { place }) => {

@@ -243,7 +243,7 @@ fn parts_that_no_home_sends_end_the_connection() {
     let (place, make) = home.sent.pop_front().unwrap();
     copy.tell(CopyInput::Frames { place, frames: &[make] });
     let bad = ToCopy::Pending { term: Term(2), entry: Arc::new(part(2, 1, false)) };
-    copy.tell(CopyInput::Frames { place, frames: &[to_copy(EXTENT, bad)] });
+    copy.tell(CopyInput::Frames { place, frames: &[sent(EXTENT, bad)] });
     exchange(&mut home, &mut copy);
     assert!(home.said.is_empty(), "its connection is none any more");
 }

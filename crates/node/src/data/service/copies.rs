@@ -45,9 +45,9 @@ impl ServiceLoop {
     pub(super) fn do_wire(&mut self, role: Role, output: WireOutput) {
         match output {
             WireOutput::Dial { node, address } => self.peers.dial_wire(role, self.me, node, address),
-            WireOutput::Send { place, bytes } => {
+            WireOutput::Send { place, frame } => {
                 let Some(SeatedLink { seat: Connection::Wire(_, wire), .. }) = self.places.get_mut(&place) else { return };
-                match wire.send_bytes(bytes) {
+                match wire.send_frame(frame) {
                     Ok(()) => self.await_more(place),
                     Err(error) => self.end(place, &error),
                 }
