@@ -6,16 +6,18 @@
 //!           |            |  |          | NoMemory      | Gone    |
 //!           |        Has |  |          v               |         v
 //!           +-------> Granting ------------- Here -----|--> Acknowledging ----> Mapping ----> Over
-//!           | no bytes   |  | Void     Undoing         |         ^
-//!           |            v  v             |            |         |
-//!           +---------> GivingUp ---------+------------+---------+
-//!             refused
+//!           | no bytes   |  | Void     Undoing         |         ^                 ^
+//!           |            v  v             |            |         |                 |
+//!           +---------> GivingUp ---------+------------|---------+                 |
+//!             refused                                  +----> Breaking ------------+
 //! ```
 //!
 //! - Bytes go into the frame only while the word says that this thread fills it. The page is said to be here only when all are there.
 //! - A claim that a void grant leaves open is given up before the home hears of the grant. The home may grant the page again at once.
-//! - The home hears of a grant that waits for that, whatever became of it. The page is mapped afterwards, because what the home does next
-//!   finds the page by its word.
+//! - The home hears of a grant that waits for that, whether the page is here or was given up. The page is mapped afterwards, because what the
+//!   home does next finds the page by its word.
+//! - A claim may be gone when its grant comes: the thread's node has taken the home for lost, or has taken the claim over. Whether the page is
+//!   here is known to the node alone. So the home hears nothing of the grant but the end of the connection, and asks the node.
 //!
 //! The driver does what [`InstallSteps::act`] says to word, frame and home, and says how that went. Threads of programs do so inside a signal
 //! handler; `explore` has its threads do the same, killed at each step. `install_steps.txt` is the table as text.
@@ -40,6 +42,8 @@ pub enum Phase {
     GivingUp,
     /// The home waits to hear of the grant.
     Acknowledging,
+    /// The home waits to hear of the grant, whose claim is gone.
+    Breaking,
     /// The page may be mapped, as far as its word lets it.
     Mapping,
     /// No step is left.
@@ -67,6 +71,8 @@ pub enum Event {
     GaveUp,
     /// The home was told, or does not wait.
     Acknowledged,
+    /// The connection to the home has ended, or the home does not wait.
+    Broken,
     /// The page was mapped, or cannot be.
     Mapped,
 }
@@ -76,12 +82,13 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::Go, from: &[Phase::Claimed], to: Phase::Putting },
     Row { event: Event::Has, from: &[Phase::Claimed], to: Phase::Granting },
     Row { event: Event::Void, from: &[Phase::Claimed, Phase::Granting], to: Phase::GivingUp },
-    Row { event: Event::Gone, from: &[Phase::Claimed, Phase::Granting, Phase::Publishing], to: Phase::Acknowledging },
+    Row { event: Event::Gone, from: &[Phase::Claimed, Phase::Granting, Phase::Publishing], to: Phase::Breaking },
     Row { event: Event::Put, from: &[Phase::Putting], to: Phase::Publishing },
     Row { event: Event::NoMemory, from: &[Phase::Putting], to: Phase::Undoing },
     Row { event: Event::Here, from: &[Phase::Publishing, Phase::Granting], to: Phase::Acknowledging },
     Row { event: Event::GaveUp, from: &[Phase::GivingUp, Phase::Undoing], to: Phase::Acknowledging },
     Row { event: Event::Acknowledged, from: &[Phase::Acknowledging], to: Phase::Mapping },
+    Row { event: Event::Broken, from: &[Phase::Breaking], to: Phase::Mapping },
     Row { event: Event::Mapped, from: &[Phase::Mapping], to: Phase::Over },
 ];
 
@@ -133,6 +140,8 @@ pub enum Act {
     GiveUp,
     /// [`super::ToHome::Done`] to the home, then [`InstallSteps::done`].
     Acknowledge,
+    /// Ends the connection to the home, when those that it acknowledges have left. Then [`InstallSteps::done`].
+    Break,
     /// Maps the page, if the word lets the thread in, then [`InstallSteps::done`].
     Map,
     /// The steps are over.
@@ -177,6 +186,7 @@ impl InstallSteps {
             Phase::Granting => Act::Grant,
             Phase::GivingUp => Act::GiveUp,
             Phase::Acknowledging => Act::Acknowledge,
+            Phase::Breaking => Act::Break,
             Phase::Mapping => Act::Map,
             Phase::Over => Act::End(self.end),
         }
@@ -211,6 +221,7 @@ impl InstallSteps {
         self.take(match self.phase {
             Phase::GivingUp | Phase::Undoing => Event::GaveUp,
             Phase::Acknowledging => Event::Acknowledged,
+            Phase::Breaking => Event::Broken,
             _ => Event::Mapped,
         });
     }
@@ -228,7 +239,7 @@ impl InstallSteps {
     fn take(&mut self, event: Event) {
         self.phase = table::next(TABLE, self.phase, event).expect("what was next is done");
         // A step that no home waits for is skipped.
-        if self.phase == Phase::Acknowledging && !self.firm {
+        if matches!(self.phase, Phase::Acknowledging | Phase::Breaking) && !self.firm {
             self.phase = Phase::Mapping;
         }
         if self.phase == Phase::Mapping && (!self.is_granted || self.end == End::Overtaken) {
@@ -284,6 +295,22 @@ mod tests {
         assert_eq!(install.act(), Act::GiveUp);
         install.done();
         assert_eq!(install.act(), Act::End(End::Overtaken));
+    }
+
+    #[test]
+    fn a_home_does_not_hear_of_a_grant_whose_claim_is_gone() {
+        for (firm, act) in [(true, Act::Break), (false, Act::Map)] {
+            let mut install = granted(true, firm);
+            install.on_fill(Fill::Gone, false);
+            assert_eq!(install.act(), act);
+            let mut install = granted(false, firm);
+            install.on_installed(Installed::Gone, false);
+            assert_eq!(install.act(), act);
+        }
+        let mut install = granted(true, true);
+        install.on_fill(Fill::Gone, false);
+        install.done();
+        assert_eq!(install.act(), Act::Map, "it may be here all the same");
     }
 
     #[test]

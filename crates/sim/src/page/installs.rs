@@ -7,7 +7,7 @@ use crate::links::Link;
 use hanare_home::{Input, PageBody, PageBytes, PageInput, PageReply, VectorPages};
 use hanare_protocol::id::{ClientId, Gid};
 use hanare_protocol::page::install_steps::{Act, End, InstallSteps, Ruling};
-use hanare_protocol::page::word::{Fill, Installed, PageWord};
+use hanare_protocol::page::word::{Installed, PageWord};
 use hanare_protocol::page::{Access, HostMemory, Page, Ticket, Version};
 use hanare_protocol::wire::page::{Granted, Outcome, PageRequest, Settled};
 use std::ops::Range;
@@ -77,8 +77,6 @@ struct Record {
     granted: Granted,
     bytes: Option<PageBytes>,
     steps: InstallSteps,
-    /// True if the claim was over when the grant came.
-    is_void: bool,
 }
 
 impl Record {
@@ -89,7 +87,7 @@ impl Record {
             Outcome::Lost => Ruling::Lost,
             Outcome::NotNow | Outcome::Full | Outcome::NotShared => Ruling::Refused,
         });
-        Record { claim, granted, bytes, steps, is_void: false }
+        Record { claim, granted, bytes, steps }
     }
 
     fn access(&self) -> Access {
@@ -105,7 +103,6 @@ impl Record {
             match self.steps.act() {
                 Act::Fill => {
                     let fill = frames.change(page, |word| word.fill(slot, version, access)).map_err(text)?;
-                    self.is_void |= fill == Fill::Gone;
                     self.steps.on_fill(fill, is_asked_for(frames.look(page), slot));
                 }
                 Act::Put => {
@@ -119,14 +116,13 @@ impl Record {
                 }
                 Act::Grant => {
                     let installed = frames.change(page, |word| word.grant(slot, version, access)).map_err(text)?;
-                    self.is_void |= installed == Installed::Gone;
                     self.steps.on_installed(installed, is_asked_for(frames.look(page), slot));
                 }
                 Act::GiveUp => {
                     fail(inside, self.claim)?;
                     return self.done().go_on(inside);
                 }
-                Act::Undo | Act::Acknowledge | Act::Map | Act::End(_) => return Ok(true),
+                Act::Undo | Act::Acknowledge | Act::Break | Act::Map | Act::End(_) => return Ok(true),
             }
         }
     }
@@ -412,22 +408,19 @@ impl PageWorld {
         let gid = self.processes[&life].programs[&client].gid;
         let inside = self.inside(life, client).expect("the caller saw it");
         let (share, link, mut settled) = (inside.share, inside.threads[thread].link, Vec::new());
-        let mut void = Vec::new();
         for record in records.iter_mut().filter(|record| record.steps.act() == Act::Acknowledge) {
             let Claim { page, slot, number, .. } = record.claim;
-            void.extend(record.is_void.then_some(page));
             let ticket = Ticket { slot, number };
             settled.push(Settled { page: page.0, ticket, version: record.granted.version });
             record.steps.done();
         }
-        for page in void {
-            // The thread's node took the home for lost meanwhile. The home believes that the page was installed, and nobody has it.
-            if let Some(truth) = self.truths.get_mut(&(gid, page)) {
-                truth.is_forgotten = true;
-            }
-        }
         if let Some(number) = link.filter(|_| !settled.is_empty()) {
             self.say(number, true, Event::Settled { link: number, share, settled });
+        }
+        let gone = records.iter_mut().filter(|record| record.steps.act() == Act::Break);
+        if gone.map(|record| record.steps.done()).count() > 0 {
+            self.count("grants whose claims were gone");
+            self.break_link(life, client, thread);
         }
         let (mut later, mut overtaken) = (Vec::new(), None);
         for (k, mut record) in records.into_iter().enumerate() {

@@ -92,6 +92,10 @@ impl World {
                     let message = ToHome::Done { ticket, version };
                     self.post(InFlight::ToHome { from: host, slot: Some(slot), message, value: None });
                 }
+                (Act::Break, _) => {
+                    install.done();
+                    self.close_session(host, slot, mode);
+                }
                 // It is mapped by the next touch.
                 (Act::Map, _) => install.done(),
                 (Act::End(end), grant) => {
@@ -174,6 +178,15 @@ impl World {
         self.judge();
     }
 
+    /// A thread's connection to the home ends, with what is on its way on it.
+    fn close_session(&mut self, host: u16, slot: u16, mode: Mode) {
+        self.in_flight.retain(|(_, flight)| !flight.is_of_thread(host, slot));
+        if mode.off != Off::Again {
+            let again = self.directs.on_session_closed(host);
+            self.send_again(again);
+        }
+    }
+
     /// A program dies; its node and the home notice each by itself.
     pub(super) fn act_on_program(&mut self, step: Step, mode: Mode) {
         let host = match step {
@@ -192,11 +205,7 @@ impl World {
             }
             Step::Close(host) => {
                 let slot = self.station(host).slot;
-                self.in_flight.retain(|(_, flight)| !flight.is_of_thread(host, slot));
-                if mode.off != Off::Again {
-                    let again = self.directs.on_session_closed(host);
-                    self.send_again(again);
-                }
+                self.close_session(host, slot, mode);
                 if let Thread::Dead { is_closed, .. } = &mut self.station_mut(host).thread {
                     *is_closed = true;
                 }

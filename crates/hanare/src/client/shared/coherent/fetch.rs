@@ -273,6 +273,7 @@ impl Resolver {
             }
         }
         self.acknowledge(tools, home, installs)?;
+        break_off(tools, home, installs);
         let is_mapped = self.map_granted(tools, lane, installs)?;
         first?;
         match installs.first().map(InstallSteps::act) {
@@ -467,6 +468,14 @@ fn ruling_of(granted: Granted) -> Ruling {
 
 fn damaged() -> Denied {
     Denied::Here(Here::Damaged)
+}
+
+/// Ends the connection to a home that waits to hear of a grant whose claim is gone. What it was told before arrives.
+fn break_off(tools: &Tools, home: usize, installs: &mut [InstallSteps]) {
+    let gone = installs.iter_mut().filter(|install| install.act() == Act::Break);
+    if gone.map(InstallSteps::done).count() > 0 {
+        tools.endpoints[home].give_up(Broken::Closed);
+    }
 }
 
 /// A record's access.
