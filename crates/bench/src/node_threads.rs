@@ -35,7 +35,7 @@ const SEALINGS: [(&str, &str); 2] = [("plain", "plain"), ("always", "sealed")];
 /// Threads of the node.
 const COUNTS: [usize; 2] = [1, 2];
 
-/// A pool whose second node has so many threads, and programs that are attached to the first one.
+/// A pool, and programs that are attached to its first node. The second node has the threads in question.
 struct Bed {
     nodes: Nodes,
     regions: Vec<(Pool, Region)>,

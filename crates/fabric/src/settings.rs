@@ -268,7 +268,7 @@ pub fn node_threads() -> Result<NonZero<usize>> {
     })
 }
 
-/// A number of threads of a node, if it may have so many.
+/// `count` threads of a node; `None` where it may not have so many.
 pub fn threads_of(count: usize) -> Option<NonZero<usize>> {
     NonZero::new(count).filter(|count| count.get() <= limits::NODE_THREAD_COUNT_MAX)
 }

@@ -1,4 +1,4 @@
-//! Frames to other nodes. A frame of a long write shares the write's operand with the home, which keeps it until all copies have it.
+//! Frames to other nodes. A frame of a long write shares the write's operand with the home. The home keeps it until all copies have it.
 
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::wire::control::encode;

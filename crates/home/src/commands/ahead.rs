@@ -34,11 +34,11 @@ struct Ahead {
 
 /// The first write under way has an outcome.
 pub(super) enum AheadEnd {
-    /// It was a put's.
+    /// A put ended.
     Put,
-    /// It was an append's.
+    /// An append ended.
     Append(Result<Vec<u8>>),
-    /// None was under way: the link waits for that write.
+    /// The link waits for that write, because none was under way.
     Awaited(Result<Vec<u8>>),
 }
 

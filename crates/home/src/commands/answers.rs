@@ -318,7 +318,7 @@ impl<M: CommandMemory, G> Answers<M, G> {
         match append.failed.take() {
             Some(error) => self.refuse(append.seq, error),
             None if append.may_wait => self.hold_append(now, append),
-            // Nobody waits longer for those before.
+            // Earlier answers leave first.
             None if !self.later.is_empty() => {
                 self.appends.push_front(append);
                 self.applied_count += 1;

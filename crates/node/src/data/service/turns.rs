@@ -1,8 +1,8 @@
 //! Turns of links. Those that move many bytes have theirs on several threads at once.
 //!
-//! Only the service's thread has the home. A turn of a client's link touches its own buffers and the extents, as a program of this host does
-//! that reaches them directly. Turns of several links begin together, and the service waits until all of them have ended. Then it acts on
-//! what each one brought, one after another. So no link sees a home that changes within its turn, and the home knows of no threads.
+//! Only the service's thread has the home. A turn of a client's link touches its own buffers and the extents. A program of this host that
+//! reaches those directly does the same. Turns of several links begin together, and the service waits until all of them have ended. Then it
+//! acts on what each one brought, one after another. So no link sees a home that changes within its turn, and the home knows of no threads.
 //!
 //! ```text
 //! service:  take links ──┬─ turn of a ─┬── act on a ── act on b ── act on c
