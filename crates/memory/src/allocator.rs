@@ -13,7 +13,7 @@ const MAPPED_LEN: libc::c_int = 4 << 20;
 /// such setting.
 ///
 /// Measured: a put of 1 MiB to two copies takes three quarters of the nodes' processor time.
-pub fn keep_freed() {
+pub fn keep_freed_memory() {
     #[cfg(target_env = "gnu")]
     for (parameter, value) in [(libc::M_TRIM_THRESHOLD, KEPT_BYTES), (libc::M_MMAP_THRESHOLD, MAPPED_LEN)] {
         // SAFETY: the call takes two numbers, and the allocator locks what it changes.

@@ -51,7 +51,7 @@ mod user_times;
 pub(crate) use data::fuzz::seeds as fuzz_sharing_seeds;
 #[cfg(any(test, fuzzing))]
 pub(crate) use data::fuzz::sharing as fuzz_sharing;
-pub use hanare_memory::allocator::keep_freed as keep_freed_memory;
+pub use hanare_memory::allocator::keep_freed_memory;
 #[cfg(any(test, fuzzing))]
 pub(crate) use journal::fuzz as fuzz_journal;
 pub use journal::read_journal;
@@ -154,6 +154,12 @@ fn start_control(parts: Parts) -> Result<ControlThread> {
     thread.map_err(|error| Error::System { what: "start a thread".to_owned(), reason: error.to_string() })
 }
 
+/// Begins to write extents down from time to time, where that is wished.
+fn start_schedule(keeper: Option<&Arc<Keeper>>, persist: Option<&Persist>, extents: &Arc<Extents>) -> Result<Option<Schedule>> {
+    let wish = keeper.zip(persist.and_then(|persist| persist.every));
+    wish.map(|(keeper, every)| Schedule::start(keeper.clone(), extents.clone(), every)).transpose()
+}
+
 /// Memory that a node of these options lends.
 fn lent(options: &NodeOptions) -> LenderOptions {
     let (bytes, huge, ahead) = (options.memory, options.huge, options.ahead);
@@ -192,8 +198,7 @@ impl Node {
         let key_file = key::KeyFile::new(options.key.as_deref());
         let joins = options.join.is_some() || !options.keepers.is_empty();
         let keys = Keys::of(key::pool_key(options.key.as_deref(), joins)?, options.sealing).speaking(options.versions);
-        let (bound, fabric, copy_rate) = (settings::answer_bound()?, settings::fabric()?, options.copy_rate);
-        let threads = options.threads;
+        let (bound, fabric) = (settings::answer_bound()?, settings::fabric()?);
         let lender = Arc::new(Lender::new(&lent(&options))?);
         let extents = Arc::new(Extents::new(lender.clone()));
         let listener = Listener::bind(&options.listen)?;
@@ -216,15 +221,18 @@ impl Node {
             persists: keeper.is_some(),
             ..member::Settings::new(incarnation, &options.name, &address)
         };
-        let schedule = match (&keeper, options.persist.and_then(|persist| persist.every)) {
-            (Some(keeper), Some(every)) => Some(Schedule::start(keeper.clone(), extents.clone(), every)?),
-            _ => None,
-        };
-        let pages = PageTerms {
-            address: address.clone(),
-            life: incarnation,
-            answer: bound,
-            frames_max: options.frames / hanare_protocol::limits::PAGE_LEN,
+        let schedule = start_schedule(keeper.as_ref(), options.persist.as_ref(), &extents)?;
+        let frames_max = options.frames / hanare_protocol::limits::PAGE_LEN;
+        let pages = PageTerms { address: address.clone(), life: incarnation, answer: bound, frames_max };
+        let service = data::ServiceTerms {
+            extents: extents.clone(),
+            keys: keys.clone(),
+            bound,
+            fabric,
+            locks,
+            pages,
+            copy_rate: options.copy_rate,
+            threads: options.threads,
         };
         let (ready, is_ready) = channel();
         let parts = Parts {
@@ -239,19 +247,7 @@ impl Node {
                 control::GreetingTerms { keys: keys.clone(), join, bound, fabric },
                 notices.clone(),
             )?,
-            service: data::Service::start(
-                data::ServiceTerms {
-                    extents: extents.clone(),
-                    keys: keys.clone(),
-                    bound,
-                    fabric,
-                    locks,
-                    pages,
-                    copy_rate,
-                    threads,
-                },
-                notices.clone(),
-            )?,
+            service: data::Service::start(service, notices.clone())?,
             extents,
             host_watch: lender.watch_host(options.host)?,
             lender,

@@ -24,8 +24,6 @@ pub(super) struct ThreadLink {
     home: Life,
     /// The thread: its life, program and number.
     of: (Life, u64, usize),
-    /// Pages that it asks to write by a membership that its host has given up.
-    void: Vec<Page>,
 }
 
 /// A page that a thread's slot claimed.
@@ -185,7 +183,7 @@ impl PageWorld {
             return known;
         }
         let number = self.draw();
-        self.links.insert(number, ThreadLink { link: Link::default(), home, of: (life, client, thread), void: Vec::new() });
+        self.links.insert(number, ThreadLink { link: Link::default(), home, of: (life, client, thread) });
         self.inside(life, client)?.threads[thread].link = Some(number);
         Some(number)
     }
@@ -253,11 +251,6 @@ impl PageWorld {
 
     pub(super) fn on_asked(&mut self, number: u64, seq: u64, share: u64, requests: &[PageRequest]) -> Check {
         let Some(home) = self.home_at(number).filter(|_| self.arrives_at(number, true)) else { return Ok(()) };
-        if self.done_without.contains(&share) {
-            let writes = requests.iter().filter(|request| request.access == Access::Write);
-            let void = writes.map(|request| Page(request.page)).collect();
-            self.links.get_mut(&number).expect("just seen").void = void;
-        }
         self.tell(home, PageInput::PageRequests { session: number, seq, share, requests })
     }
 
@@ -276,13 +269,6 @@ impl PageWorld {
         let answers: Vec<PageAnswer> = reply.answers().map(answer).collect();
         let granted = answers.iter().filter(|(granted, _)| matches!(granted.outcome, Outcome::Read | Outcome::Write)).count();
         (0..granted).for_each(|_| self.count("grants that went with a reply"));
-        let is_known = answers.iter().any(|(granted, _)| granted.outcome != Outcome::NotShared);
-        let void = self.links.get_mut(&number).map(|link| (Gid(link.home), std::mem::take(&mut link.void)));
-        if let Some((gid, pages)) = void.filter(|_| is_known) {
-            // The home has not heard that the host began anew. When it has, it loses what it granted since.
-            let truths = self.truths.iter_mut().filter(|((of, page), _)| *of == gid && pages.contains(page));
-            truths.for_each(|(_, truth)| truth.is_forgotten = true);
-        }
         self.say(number, false, Event::Granted { link: number, seq, answers });
     }
 

@@ -29,7 +29,6 @@ fn a_long_run_holds_every_check_and_meets_every_fault() {
         "messages lost",
         "messages sent again",
         "grants overtaken",
-        "grants whose claims were gone",
         "deaths",
         "evictions",
         "programs killed",

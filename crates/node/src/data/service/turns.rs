@@ -10,9 +10,14 @@
 //!                        └─ turn of c ─┘
 //! ```
 
-use super::*;
+use super::{REST_FROM, REST_UP_TO, SeatedLink, ServiceLoop};
+use crate::data::connection::{Connection, Did};
+use crate::notices::ToControl;
+use hanare_fabric::LinkError;
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefMutIterator, ParallelIterator};
 use rayon::{ThreadPool, ThreadPoolBuilder};
+use std::num::NonZero;
+use std::time::Duration;
 
 /// The threads that move bytes of links: the service's own, and others beside it where it has some.
 #[derive(Default)]
