@@ -38,6 +38,7 @@ pub struct SpillingVector<S> {
     /// Its copies are on other nodes.
     has_copies: bool,
     is_open: Rc<Cell<bool>>,
+    has_heap: Rc<Cell<bool>>,
 }
 
 /// An extent of [`Vectors`].
@@ -84,6 +85,7 @@ impl<S: Store + Clone> SpillingVectors<S> {
             queues,
             has_copies: false,
             is_open: Rc::default(),
+            has_heap: Rc::default(),
         };
         (SpillingVectors(vec![extent.clone()]), extent)
     }
@@ -97,6 +99,12 @@ impl<S> SpillingVector<S> {
     /// True if commands on it are admitted, where it has copies.
     pub fn is_open(&self) -> bool {
         self.is_open.get()
+    }
+
+    /// True if it was noted that a heap begins in it.
+    #[cfg(test)]
+    pub(crate) fn has_heap(&self) -> bool {
+        self.has_heap.get()
     }
 
     /// Its arrays of queues that are in use.
@@ -183,6 +191,7 @@ impl<S: Store + Clone> Bytes for SpillingVector<S> {
     }
 
     fn begin_heap(&self) -> Result<()> {
+        self.has_heap.set(true);
         Ok(())
     }
 

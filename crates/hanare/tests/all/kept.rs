@@ -122,7 +122,8 @@ fn blocks_of_a_heap_that_moved_are_not_given_out_again_after_a_restart() {
     let mut bytes = vec![0; GREETING.len()];
     region.get(block, &mut bytes).unwrap();
     assert_eq!(bytes, GREETING);
-    assert!(matches!(region.heap().allocate(64, 16), Err(Error::BadUse { .. })));
+    let refused = region.heap().allocate(64, 16);
+    assert!(matches!(refused, Err(Error::BadUse { .. })), "{refused:?}");
     // No other home may begin the heap anew.
     client.drain(one.id(), &DrainWish::Stop).unwrap();
     client.drain(two.id(), &DrainWish::Begin { to: BTreeSet::new() }).unwrap();

@@ -114,11 +114,20 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     /// The same of a part before this one.
     pub fn bring_memory(&mut self, (heap, done): (Option<Heap>, DoneCalls)) {
         (self.heap, self.done) = (heap, done);
+        self.note_heap();
     }
 
     /// The region had a heap before it had copies.
     pub fn bring_heap(&mut self, heap: Heap) {
         self.heap = Some(heap);
+        self.note_heap();
+    }
+
+    /// A node that writes its extents down says where heaps begin. It may end before it hears that it is home.
+    fn note_heap(&self) {
+        if self.heap.is_some() {
+            let _ = self.extent.begin_heap();
+        }
     }
 
     /// Its extent is no more: commands that wait hear that this node has it no longer.
@@ -343,6 +352,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 let outcome = self.copy.made(term);
                 if matches!(outcome, LogOutput::Has { .. }) {
                     (self.done, self.heap) = (done, heap);
+                    self.note_heap();
                     if !self.extent.set_ports(&ports) {
                         return Err(Malformed("ports that no queues have"));
                     }
@@ -461,10 +471,6 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                     continue;
                 }
                 HomeOutput::Open => {
-                    if self.heap.is_some() {
-                        // A home that has it from another one says so, too, when it writes its extents down.
-                        let _ = self.extent.begin_heap();
-                    }
                     self.extent.set_open(true);
                     continue;
                 }

@@ -489,6 +489,7 @@ fn a_heap_is_the_copy_s_too_and_that_of_one_that_is_made_anew() {
     home.write(5, ExtentWrite::heap(take(), Some(call(1))));
     home.write(6, ExtentWrite::heap(take(), Some(call(2))));
     assert_eq!(home.copies.heap(EXTENT.gid, Slot(0)), None, "the copy does not have it yet");
+    assert!(!home.extent.has_heap() && !copy.extent.has_heap());
     exchange(&mut home, &mut copy);
     home.write(7, ExtentWrite::heap(wish(&[HeapWish::Free { offset: 64 }]), Some(call(3))));
     let both = [HeapWish::Free { offset: 4096 }, allocate];
@@ -499,6 +500,7 @@ fn a_heap_is_the_copy_s_too_and_that_of_one_that_is_made_anew() {
     assert_eq!(answers, [vec![Ok(64)], vec![Ok(192)], vec![Ok(64)], vec![Err(HeapRefusal::NoBlock), Ok(64)]]);
     let heap = home.copies.heap(EXTENT.gid, Slot(0)).cloned();
     assert!(heap.is_some() && copy.copies.heap(EXTENT.gid, Slot(0)) == heap.as_ref());
+    assert!(home.extent.has_heap() && copy.extent.has_heap());
     // Another node gets a copy.
     let mut third = TestNode::new(2, Some(&set(1, 0, &[1])));
     home.hold(ToHolder::Set(set(2, 0, &[])));
@@ -506,6 +508,7 @@ fn a_heap_is_the_copy_s_too_and_that_of_one_that_is_made_anew() {
     connect(&mut home, &mut third, (0, 2));
     exchange(&mut home, &mut third);
     assert_eq!(third.copies.heap(EXTENT.gid, Slot(0)), heap.as_ref());
+    assert!(third.extent.has_heap(), "it may end before it is home");
     // It becomes the home, and a call that is sent again has its first answer.
     home.hold(ToHolder::Set(set(3, 0, &[2])));
     exchange(&mut home, &mut third);

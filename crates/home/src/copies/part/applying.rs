@@ -17,7 +17,11 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     /// Applies a write, and notes the call that it is a part of. Returns the elements before it, or what its call answers.
     pub(super) fn apply_noted(&mut self, write: &Arc<ExtentWrite>) -> Result<Vec<u8>> {
         let olds = match &write.call {
-            Some(ExtentCall::Heap(call)) => answer_bytes(&Heap::carry_out(&mut self.heap, call)),
+            Some(ExtentCall::Heap(call)) => {
+                let answers = answer_bytes(&Heap::carry_out(&mut self.heap, call));
+                self.note_heap();
+                answers
+            }
             Some(ExtentCall::Digests(call)) => call.digests(|offset, into| self.extent.read(offset, into))?,
             Some(ExtentCall::Queue(call)) => {
                 // Only the whole queue makes sense. A copy that is made gets the bytes that were changed, and the ports at its end.
