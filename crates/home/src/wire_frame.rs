@@ -24,7 +24,7 @@ impl WireFrame {
     pub fn to_copy(extent: CopiedExtent, message: ToCopy) -> WireFrame {
         match message {
             ToCopy::Write { term, position, stable, entry } if entry.operand.len() as u64 >= PAGE_LEN => {
-                let (ranges, once, call) = (entry.ranges.clone(), entry.once.clone(), entry.call.clone());
+                let (ranges, once, call) = (entry.ranges.clone(), entry.once, entry.call.clone());
                 let short = ExtentWrite { op: entry.op, ranges, operand: Vec::new(), once, call };
                 let message = ToCopy::Write { term, position, stable, entry: Arc::new(short) };
                 WireFrame::around(encode(&CopyFrame::ToCopy(extent, message)), entry)

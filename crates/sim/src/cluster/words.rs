@@ -131,6 +131,9 @@ fn addition(at: (Slot, Grant), (word, program): (usize, usize), call: u64) -> Li
     LinkCommand { op, at, shape, operand: 1u64.to_le_bytes().to_vec(), call }
 }
 
+/// A node that was asked, and the user and the program that asked.
+type AskedNode = (usize, (u32, ClientId));
+
 impl Cluster {
     /// Programs begin.
     pub(super) fn begin_words(&mut self) {
@@ -188,7 +191,7 @@ impl Cluster {
     }
 
     /// A program opens its region by a node that runs, or creates it. Returns that node, and who asks.
-    pub(super) fn open_again(&mut self, program: usize) -> std::result::Result<Option<(usize, (u32, ClientId))>, String> {
+    pub(super) fn open_again(&mut self, program: usize) -> std::result::Result<Option<AskedNode>, String> {
         let runs = |node: &usize| self.hosts[*node].process.is_some() && !self.hosts[*node].is_stopped;
         let nodes: Vec<usize> = (0..self.hosts.len()).filter(runs).collect();
         if nodes.is_empty() {
