@@ -121,7 +121,8 @@ begin() {
     mkdir -p "$folder"
     rm -f "$folder"/ended "$folder"/skipped "$folder"/*.log "$folder"/*.times
     : >"$folder/ended"
-    jobs=${TESTS_JOBS:-$(nproc)}
+    # Many tests wait for most of their time, so one more than there are processors.
+    jobs=${TESTS_JOBS:-$(($(nproc) + 1))}
     SKIPPED_TESTS=$folder/skipped
     export SKIPPED_TESTS
 }

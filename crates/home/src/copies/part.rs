@@ -123,13 +123,6 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         self.note_heap();
     }
 
-    /// A node that writes its extents down says where heaps begin. It may end before it hears that it is home.
-    fn note_heap(&self) {
-        if self.heap.is_some() {
-            let _ = self.extent.begin_heap();
-        }
-    }
-
     /// Its extent is no more: commands that wait hear that this node has it no longer.
     pub fn end(self, me: NodeId, outputs: &mut VecDeque<CopyOutput<A>>) {
         let outcome = |waiting: WaitingCommand<A>| CopyOutput::Applied { asker: waiting.asker, outcome: Err(moved(me)) };

@@ -45,6 +45,13 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         Ok(olds)
     }
 
+    /// A node that writes its extents down says where heaps begin. It may end before it hears that it is home.
+    pub(super) fn note_heap(&self) {
+        if self.heap.is_some() {
+            let _ = self.extent.begin_heap();
+        }
+    }
+
     /// All copies have a write: the home applies it, and its command goes on.
     pub(super) fn apply(&mut self, position: Position, entry: &Arc<ExtentWrite>, outputs: &mut VecDeque<CopyOutput<A>>) {
         let outcome = self.apply_noted(entry);
