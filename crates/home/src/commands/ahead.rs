@@ -57,13 +57,13 @@ impl WritesAhead {
 
     /// Returns true if a message of one append may begin beside those under way.
     pub fn admits_append<M: CommandMemory>(&self, commands: &[AdmittedCommand<M>]) -> bool {
-        matches!(commands, [only] if matches!(only.op, Op::Append { .. }) && !only.is_repeat() && self.admit(only))
+        matches!(commands, [only] if only.is_append() && !only.is_repeat() && self.admit(only))
     }
 
     /// The write of a stage was given to the extent's home. Returns true if the link goes on before it is applied.
     pub fn add<M: CommandMemory>(&mut self, command: &AdmittedCommand<M>, write: &ExtentWrite) -> bool {
         // A repeated call looks at each stage for what was done before.
-        let is_append = matches!(command.op, Op::Append { .. });
+        let is_append = command.is_append();
         if !(is_append || command.op == Op::Put) || command.is_repeat() {
             return false;
         }
@@ -260,10 +260,10 @@ mod tests {
     }
 
     /// A message of one append comes, and goes to the home as far as it can. Returns whether it was given to the home.
-    fn append(link: &mut LinkCommands<Rc<Vectors>, ()>, seq: u64, detail: u64) -> bool {
+    fn append(link: &mut LinkCommands<Rc<Vectors>, ()>, seq: u64) -> bool {
         link.begin_round(false);
         let command = Command::new(Op::Append { lane: 0 }, 0, Slot(0), Grant::default(), &Shape::contiguous(0, 32)).encode();
-        let head = Head { count: 1, body_len: COMMAND_LEN as u64 + 32, detail, ..Head::new(Kind::Commands, seq) };
+        let head = Head { count: 1, body_len: COMMAND_LEN as u64 + 32, ..Head::new(Kind::Commands, seq) };
         let buffers = || Buffers { front: &command, lists: &[], stage: &[] };
         assert!(link.incoming.may_begin());
         link.incoming.place(&head, 0, buffers()).unwrap();
@@ -301,9 +301,9 @@ mod tests {
     #[test]
     fn appends_do_not_wait_for_each_other_and_are_answered_in_their_order() {
         let mut link = LinkCommands::new(Rc::new(Vectors::with_copies(Gid(1), 8 << 20, 2)));
-        assert!(append(&mut link, 2, 0) && append(&mut link, 3, 0));
+        assert!(append(&mut link, 2) && append(&mut link, 3));
         assert!(told(&mut link).is_none() && !link.waits_for_others(), "more may come");
-        assert!(append(&mut link, 4, 0));
+        assert!(append(&mut link, 4));
         let lost = Error::NodeLost { node: NodeId(0), reason: "gone".to_owned() };
         link.applied(Ok(vec![1; 16]), &[]);
         link.applied(Err(lost), &[]);
@@ -318,8 +318,8 @@ mod tests {
     #[test]
     fn commands_behind_appends_wait_for_these_and_so_do_appends_beyond_the_room() {
         let mut link = LinkCommands::new(Rc::new(Vectors::with_copies(Gid(1), 8 << 20, 2)));
-        assert!((0..AHEAD_COUNT_MAX as u64).all(|k| append(&mut link, 2 + k, 0)));
-        assert!(!append(&mut link, 100, 0) && link.waits_for_others(), "no more are under way");
+        assert!((0..AHEAD_COUNT_MAX as u64).all(|k| append(&mut link, 2 + k)));
+        assert!(!append(&mut link, 100) && link.waits_for_others(), "no more are under way");
         link.begin_round(false);
         assert!(!link.incoming.may_begin(), "nor come");
         link.applied(Ok(vec![1; 16]), &[]);

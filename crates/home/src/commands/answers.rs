@@ -313,17 +313,15 @@ impl<M: CommandMemory, G> Answers<M, G> {
 
     /// Answers the first append of those that have waited together.
     fn answer_append(&mut self, now: Duration) -> Next<G> {
+        // Earlier answers leave before one that somebody waits for.
+        if !self.later.is_empty() && self.appends.front().is_some_and(|append| !append.may_wait) {
+            return Next::Later;
+        }
         self.applied_count -= 1;
         let Some(mut append) = self.appends.pop_front() else { return Next::Nothing };
         match append.failed.take() {
             Some(error) => self.refuse(append.seq, error),
             None if append.may_wait => self.hold_append(now, append),
-            // Earlier answers leave first.
-            None if !self.later.is_empty() => {
-                self.appends.push_front(append);
-                self.applied_count += 1;
-                Next::Later
-            }
             None => {
                 self.current = Some(append);
                 Next::Send

@@ -229,6 +229,11 @@ impl<M: CommandMemory> AdmittedCommand<M> {
         self.applied = Some(olds);
     }
 
+    /// Returns true for an append to a queue.
+    pub fn is_append(&self) -> bool {
+        matches!(self.op, Op::Append { .. })
+    }
+
     /// Returns true once where the stage that comes next was done.
     pub fn take_applied(&mut self) -> bool {
         self.applied.take().is_some()
@@ -246,7 +251,7 @@ impl<M: CommandMemory> AdmittedCommand<M> {
 
     /// [`AdmittedCommand::need`] for a stage of the rest; [`AdmittedCommand::step_by_pages`] does it.
     pub fn next_need(&mut self, most: u64) -> Need {
-        if let Op::Append { .. } = self.op {
+        if self.is_append() {
             // An append is one call.
             self.asked = self.stream_len();
             return Need { gid: self.extent().gid(), slot: self.extent().slot(), access: Access::Write, pages: Vec::new() };

@@ -141,7 +141,7 @@ impl<M: CommandMemory> Current<M> {
 
     /// Returns true for an append alone: its answer is short, and the node's to keep.
     pub fn is_append(&self) -> bool {
-        matches!(&self.commands[..], [only] if matches!(only.op, Op::Append { .. }))
+        matches!(&self.commands[..], [only] if only.is_append())
     }
 
     /// Returns true for one command of few bytes, behind one that was done as its bytes came or alone. Its answer may follow in the same

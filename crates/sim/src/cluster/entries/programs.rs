@@ -38,7 +38,7 @@ pub(super) struct Section {
     pub lock: usize,
     pub who: Claimant,
     pub is_alone: bool,
-    /// True if no data are bound, or they are torn: all of them are stored anew, and bound with that.
+    /// True if the program stores all data and binds them with that, because none are bound, or they are torn.
     pub rebinds: bool,
 }
 
@@ -103,7 +103,7 @@ impl Cluster {
         self.entries.as_mut()?.programs.get_mut(&client)
     }
 
-    /// A program with data connects to the home of its locks. It begins anew where their region is another one.
+    /// A program with data connects to the home of its locks. It forgets its data where their region is another one.
     pub(crate) fn begin_entry(&mut self, client: u64, link: u64, who: (ProcessLife, ClientId), view: Option<RegionView>) {
         let Some(entries) = &mut self.entries else { return };
         let region = view.as_ref().map(|view| view.gid);

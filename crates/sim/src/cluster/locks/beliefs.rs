@@ -10,8 +10,8 @@ use hanare_protocol::wire::sync::{Mode, Party, SyncRequest};
 use hanare_ring::lease::table::Again;
 
 impl Cluster {
-    /// Checks the threads that believe to have a lock, over connections that the home has not given up. Either one has it alone, or all
-    /// have it in one mode, and no more than that lets in. Who has it from a former home is not told. The first at the next home is.
+    /// Checks the threads that believe to have a lock, over connections that the home has not given up. A single thread has it, or all have it
+    /// in one mode, which lets in as many. Threads that have it from a former home are not told. The first at the next home is.
     pub(super) fn judge_belief(&self, name: &str) -> Check {
         let is_open = |held: &&GrantedLock| {
             let who = held.taking.who();

@@ -84,7 +84,7 @@ pub(super) struct Senders {
     links: Links<SendLink>,
     /// Services of processes that run.
     services: BTreeMap<ProcessLife, CommandService>,
-    /// Two blocks of each line: the one that it writes, and the one that copies are made from.
+    /// The block that each line writes, and the block from which it has copies made.
     blocks: [[BlockLog; 2]; LINE_COUNT],
     /// Lines whose blocks may have changed at their homes.
     touched: BTreeSet<usize>,
@@ -99,7 +99,7 @@ pub(super) fn senders(plan: Plan, terms: Terms, defect: Option<Defect>) -> Optio
     is_played.then_some(Senders { dice, lines, programs_ever, links, services, blocks, touched })
 }
 
-/// The region of one of a line's blocks: of the first, or of the one that copies are made from.
+/// The region of the block that a line writes (`which` is 0), or of the source of its copies (1).
 fn region_of(line: usize, which: usize) -> usize {
     let behind = if which == 0 { 0 } else { 1 + line / words::REGION_COUNT };
     (line + behind) % words::REGION_COUNT
