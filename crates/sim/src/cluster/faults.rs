@@ -145,7 +145,7 @@ impl Cluster {
             self.note(format!("{} goes on", name(node)));
             self.hosts[node].is_stopped = false;
             self.extend_bounds(node);
-            self.check_names(node)?;
+            self.turn_names(node)?;
             return self.resume_deferred(node);
         }
         Ok(())

@@ -7,6 +7,7 @@ use super::judge::is_word;
 use super::{Cluster, Event, LockEvent, ProcessLife};
 use crate::check::Check;
 use crate::cluster::keepers::Keepers;
+use crate::cluster::process::Process;
 use hanare_home::Input;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::LEASE_MS;
@@ -58,30 +59,23 @@ impl Cluster {
         self.turn_names(host)
     }
 
-    /// A keeper's node is home of names, or not any more.
+    /// A keeper's node is home of names, or not any more. A node that stood still for a lease is none: another may be, by now.
     pub(in crate::cluster) fn turn_names(&mut self, host: usize) -> Check {
         let now_ms = self.now_ms;
-        let Some(process) = &self.hosts[host].process else { return Ok(()) };
-        let identity = process.member.identity().filter(|_| process.member.phase() == Phase::Member).map(|(me, _)| me);
+        let Some(Process { member, .. }) = &self.hosts[host].process else { return Ok(()) };
+        let (has_lease, was_member) = (member.leases_until_ms(now_ms) > now_ms, member.phase() == Phase::Member);
+        let me = member.identity().map(|(me, _)| me).filter(|_| has_lease);
         let Some(keeper) = self.keepers.as_mut().and_then(|keepers| keepers.running.get_mut(&host)) else { return Ok(()) };
-        let is_home = keeper.names_at_ms.is_some_and(|at_ms| at_ms <= now_ms) && identity.is_some();
+        let is_home = keeper.names_at_ms.is_some_and(|at_ms| at_ms <= now_ms) && me.is_some();
         if keeper.is_home == is_home {
             return Ok(());
         }
         keeper.is_home = is_home;
         let at = (host, keeper.life);
-        self.set_names(at, identity.unwrap_or_default(), is_home)
-    }
-
-    /// A node that stood still for a lease is no home of names: another may be, by now.
-    pub(in crate::cluster) fn check_names(&mut self, host: usize) -> Check {
-        let now_ms = self.now_ms;
-        let Some(process) = &self.hosts[host].process else { return Ok(()) };
-        let (at, is_over) = ((host, process.life), process.member.leases_until_ms(now_ms) <= now_ms);
-        let Some(keeper) = self.keeper(at).filter(|keeper| keeper.is_home && is_over) else { return Ok(()) };
-        keeper.is_home = false;
-        self.count("homes of names that stood still");
-        self.set_names(at, NodeId(0), false)
+        if !has_lease && was_member {
+            self.count("homes of names that stood still");
+        }
+        self.set_names(at, me.unwrap_or_default(), is_home)
     }
 
     fn set_names(&mut self, at: ProcessLife, me: NodeId, is_home: bool) -> Check {
