@@ -1100,7 +1100,8 @@ typedef struct hanare_part {
 int hanare_bind(hanare_held *held, const hanare_part *parts, size_t part_count);
 
 /* 1 if bytes that are bound to the lock are a mixture of two releases, else 0. That is so where its last holder died while it sent more
- * than 256 KiB to their nodes, until an exclusive holder gives the lock back. */
+ * than 256 KiB to their nodes, until an exclusive holder gives the lock back. 1 once where a region of what the last holder was about to
+ * send is removed or lost. */
 int hanare_is_torn(const hanare_held *held);
 
 /* A hanare_group_barrier that carries bytes. This party's stores to the parts that it gives are visible before it arrives. The parts that

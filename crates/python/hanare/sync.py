@@ -99,7 +99,10 @@ class Lock:
 
     @property
     def is_torn(self) -> bool:
-        """Whether what is bound to it is a mixture of two releases, because the last holder died while it gave much of it back."""
+        """Whether what is bound to it is a mixture of two releases, because the last holder died while it gave much of it back.
+
+        True once where the last holder died while it gave any of it back, and the region of that is removed or lost.
+        """
         return self._held is not None and self._held.is_torn
 
     def bind(self, *arrays: Any) -> None:

@@ -19,6 +19,7 @@ use hanare_protocol::limits::{PAGE_LEN, RELEASE_LEN_MAX, RELEASE_RANGE_COUNT_MAX
 use hanare_protocol::lock::Mode;
 use hanare_protocol::shape::Strided;
 use hanare_protocol::wire::carried::ExtentAddress;
+use hanare_protocol::wire::control::Which;
 use hanare_protocol::wire::sync::{SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::collections::BTreeMap;
@@ -168,10 +169,13 @@ impl Section {
     }
 
     /// Puts at their homes what a holder that died had published and not put there. A program that has not mapped it leaves that
-    /// to the next. Whether it is there.
-    fn redo(&self, shared: &Shared, stores: &Stores) -> Result<bool> {
+    /// to the next. Bytes of regions that are removed or lost have no home any more. Whether all others are there.
+    fn redo(&mut self, shared: &Shared, stores: &Stores) -> Result<bool> {
         let shapes: Vec<BoundShape> = stores.pieces().map(|(range, _)| shape_of(range)).collect();
-        let ranges = ranges_of(&shapes);
+        let mut ranges = ranges_of(&shapes);
+        let region_count = ranges.len();
+        ranges.retain(|gid, _| !is_gone(shared, *gid));
+        self.is_torn = ranges.len() < region_count;
         let rights = |gid: &Gid| shared.mapped.with_bound(*gid, |mapping, _| mapping.rights());
         let all: Option<Vec<Rights>> = ranges.keys().map(rights).collect();
         let Some(all) = all else { return Ok(false) };
@@ -180,7 +184,7 @@ impl Section {
                           take the lock first in one that may";
             return Err(Error::LockMisused { name: self.taking.title.clone(), reason: reason.to_owned() });
         }
-        for (range, bytes) in stores.pieces() {
+        for (range, bytes) in stores.pieces().filter(|(range, _)| ranges.contains_key(&range.gid)) {
             let write = |mapping: &dyn MappedRegion, _: &dyn BoundMemory| mapping.write(range.offset, bytes);
             let Some(written) = shared.mapped.with_bound(range.gid, write) else { return Ok(false) };
             written?;
@@ -199,7 +203,7 @@ impl Section {
         self.shapes().is_empty() && self.rebound.is_none()
     }
 
-    /// True if the last holder left a mixture of two releases.
+    /// True if the last holder left a mixture of two releases, or its release has no home any more.
     pub fn is_torn(&self) -> bool {
         self.is_torn
     }
@@ -344,6 +348,12 @@ impl Section {
             }
         }
     }
+}
+
+/// True if a region is removed, or its bytes are lost.
+fn is_gone(shared: &Shared, gid: Gid) -> bool {
+    let today = shared.open(Which::Gid(gid), Some(Rights::Read));
+    matches!(today, Err(Error::UnknownRegion { .. } | Error::RegionLost { .. }))
 }
 
 fn bound_range(gid: Gid, range: &Range<u64>) -> BoundRange {

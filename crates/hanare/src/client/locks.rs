@@ -79,7 +79,8 @@ impl LockGuard {
     }
 
     /// True if its bound bytes are a mixture of two releases. The last holder died while it put more to their homes than goes with a lock.
-    /// Said until an exclusive holder gives it back.
+    /// Said until an exclusive holder gives it back. True once where the last holder's bytes have no home any more, because their region is
+    /// removed or lost.
     pub fn is_torn(&self) -> bool {
         self.data.is_torn()
     }

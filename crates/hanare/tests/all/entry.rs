@@ -1,5 +1,6 @@
 //! Data bound to locks: brought with the lock, seen after its release, whole or not at all where a holder dies.
 
+use crate::apart::{self, Apart};
 use crate::holder;
 use crate::intruder::Intruder;
 use crate::raw_link::Raw;
@@ -7,6 +8,7 @@ use crate::support;
 
 use hanare::{Consistency, CreateOptions, Error, LockGuard, Placement, Pool, Rights, SharedMapping, Strided};
 use hanare_protocol::entry::{BoundRange, BoundShape, DataGrant, Publication, Stores};
+use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{LEASE_TAKING_COUNT_MAX, RELEASE_LEN_MAX};
 use hanare_protocol::wire::carried::ExtentAddress;
 use hanare_protocol::wire::sync::{LeaseWish, Mode, SyncAddress, SyncAnswer, SyncRequest};
@@ -611,6 +613,56 @@ fn who_may_only_read_takes_no_lock_that_is_to_be_redone_and_leaves_it_to_others(
     assert!(matches!(&refused, Error::LockMisused { reason, .. } if reason.contains("may not write")), "{refused}");
     assert_eq!(read(&near.lock("a").unwrap(), &here, 11, 2), b"xy");
     assert_eq!(read(&far.lock_shared("a").unwrap(), &there, 11, 2), b"xy");
+}
+
+/// What a dead holder had published has no home any more: the next holder is told, and the lock goes on with other bytes.
+#[test]
+fn a_lock_whose_bytes_were_to_be_redone_in_a_removed_region_goes_on() {
+    let pool = TestPool::start(2, 32 << 20);
+    let (near, far) = (pool.client(0), pool.client(1));
+    for still_maps in [false, true] {
+        near.create("data", PAGE, &on(1)).unwrap();
+        let (here, there) = (map(&near), map(&far));
+        bind(&near, "a", &here, &[bytes(10, 100)]);
+        let gid = here.bytes(bytes(0, 1)).unwrap().gid;
+        let range = BoundRange { gid, offset: 11, len: 2 };
+        drop(publishes(pool.nodes[0].address(), Stores::Bytes(vec![range], b"xy".to_vec())));
+        let there = Some(there).filter(|_| still_maps);
+        drop(here);
+        near.remove("data").unwrap();
+        assert!(far.lock("a").unwrap().is_torn(), "its bytes are no more");
+        drop(there);
+
+        near.create("data", PAGE, &on(1)).unwrap();
+        let (here, there) = (map(&near), map(&far));
+        bind(&near, "a", &here, &[bytes(0, 50)]);
+        let mut lock = far.lock("a").unwrap();
+        assert!(!lock.was_abandoned() && !lock.is_torn());
+        lock.write(&there, 0, &[7; 50]).unwrap();
+        lock.unlock().unwrap();
+        assert_eq!(read(&near.lock("a").unwrap(), &here, 0, 50), [7; 50]);
+        drop((here, there));
+        bind_nothing(&near);
+        near.remove("data").unwrap();
+    }
+}
+
+#[test]
+fn a_lock_whose_bytes_were_to_be_redone_on_a_lost_node_goes_on() {
+    let mut nodes = Apart::start(2);
+    let pool = nodes.client(0);
+    pool.create("data", PAGE, &on(1)).unwrap();
+    let mapping = map(&pool);
+    bind(&pool, "a", &mapping, &[bytes(10, 100)]);
+    let range = BoundRange { gid: mapping.bytes(bytes(0, 1)).unwrap().gid, offset: 11, len: 2 };
+    drop(publishes(nodes.address(0), Stores::Bytes(vec![range], b"xy".to_vec())));
+    nodes.kill(1);
+    let refused = pool.lock("a").unwrap_err();
+    assert!(matches!(refused, Error::NodeLost { node: NodeId(1), .. }), "this program has it mapped: {refused}");
+    drop(mapping);
+    apart::until("its bytes are lost", || pool.lock("a").unwrap().is_torn());
+    bind_nothing(&pool);
+    assert!(!pool.lock("a").unwrap().is_torn());
 }
 
 #[test]

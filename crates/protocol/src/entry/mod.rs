@@ -51,7 +51,7 @@ use publication::limited;
 pub use publication::{BoundRange, BoundShape, Publication, Stores, check_binding};
 
 use crate::error::{Error, Result};
-use crate::id::{Gid, Slot};
+use crate::id::{Gid, Slot, is_tenant};
 use crate::limits::{BOUND_LOCK_COUNT_MAX, USER_BOUND_LOCK_COUNT_MAX};
 use crate::lock::{Claimant, Locks, Mode, one_less};
 use crate::name::extent_of_name;
@@ -170,7 +170,7 @@ enum State {
     Torn,
 }
 
-/// Everybody takes bytes of this user, who may write all regions as it is.
+/// Everybody but a tenant takes bytes of this user, who may write all regions as it is.
 const ROOT: u32 = 0;
 
 /// Data bound to one lock.
@@ -230,7 +230,8 @@ impl BoundData {
     pub fn on_grant(&mut self, name: &str, known: Option<Stamp>, uid: u32) -> Option<Box<DataGrant>> {
         let entry = self.entries.get_mut(name)?;
         self.releases.touch(name);
-        let trusts = |other: u32| other == uid || other == ROOT;
+        // Programs of a tenant do not see which regions of root's space are there.
+        let trusts = |other: u32| other == uid || (other == ROOT && !is_tenant(uid));
         if matches!(&entry.state, State::Redo(_, by) if !trusts(*by))
             && let State::Redo(changes, by) = entry.step(Event::Distrust, State::Torn)
         {

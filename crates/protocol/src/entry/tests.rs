@@ -354,6 +354,18 @@ fn nobody_puts_at_a_home_what_another_user_left() {
     assert_eq!(home.hear("a", None).unwrap().condition, Condition::Torn, "also to who shares the lock");
     home.uid = 1;
     assert_eq!(home.hear("a", None).unwrap().condition, Condition::Torn, "until a holder has mended it");
+    home.uid = 0;
+    die(&mut home);
+    home.uid = 1;
+    assert_eq!(home.hear("a", None).unwrap().condition, Condition::Torn, "torn bytes are not to be redone");
+    let (who, _) = home.take("a", Mode::Exclusive, None);
+    home.give(who);
+    home.uid = 0;
+    die(&mut home);
+    home.uid = 1;
+    assert!(matches!(home.hear("a", None).unwrap().condition, Condition::Redo(_)));
+    home.uid = *crate::tenant::TENANT_NUMBERS.start();
+    assert_eq!(home.hear("a", None).unwrap().condition, Condition::Torn, "a tenant does not see all regions of root's");
 }
 
 #[test]
