@@ -174,6 +174,12 @@ fn many_short_runs_hold_every_check() {
     passes::<Cluster>((0..100).chain(with_data_of_locks), 1..7, 1.0);
 }
 
+/// A keeper's node that had stood still became the home of names by the lease of before, and no program found the home of that day.
+#[test]
+fn a_seed_that_failed_once_holds() {
+    passes::<Cluster>([1_211], 5..6, 2.0);
+}
+
 #[test]
 fn a_long_run_holds_every_check_and_meets_every_fault() {
     let whats = [

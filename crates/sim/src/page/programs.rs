@@ -225,10 +225,12 @@ impl PageWorld {
                 None => break,
             }
         }
-        let era = (life, self.processes[&life].epoch);
+        // Its home may hear that the membership is void after it granted the page.
+        let (era, is_void) = ((life, self.processes[&life].epoch), self.is_fenced(life, gid));
         for claim in claims.iter().filter(|claim| claim.access == Access::Write) {
             if let Some(truth) = self.truths.get_mut(&(gid, claim.page)) {
                 truth.writers.insert(era);
+                truth.is_forgotten |= is_void;
             }
         }
         self.ask((life, client, thread), claims)

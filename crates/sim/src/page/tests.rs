@@ -4,10 +4,12 @@ use super::*;
 use crate::Plan;
 use crate::harness::testing::{finds_all, meets, passes, replays};
 
-/// A program waited for ever: late news of the end of a node's life took messages to its next life away.
+/// A program waited for ever: late news of the end of a node's life took messages to its next life away. The judge took a page for refused
+/// without a cause: a host asked for it by a membership that it had forgotten, and the home heard that later.
 #[test]
-fn a_seed_that_failed_once_holds() {
+fn seeds_that_failed_once_hold() {
     passes::<PageWorld>(121..122, 4..5, 3.0);
+    passes::<PageWorld>([1_206], 5..6, 2.0);
 }
 
 #[test]
