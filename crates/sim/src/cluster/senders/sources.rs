@@ -180,8 +180,8 @@ impl Cluster {
         let (now_ms, after) = (self.now_ms, self.senders_mut().dice.pick(&[0, 5, 400]));
         let Some(source) = self.source(at, link) else { return Ok(false) };
         let session = source.fetches.session();
-        source.fetches.sent();
         let has_moved = source.receive()?;
+        source.fetches.sent();
         let (ended, need) = (source.fetches.take_ended(), source.fetches.need());
         let write = need.map(|need| ((need.gid, need.slot), source.fetches.write_of_stage(&source.receiver.stage)));
         session.into_iter().for_each(|session| self.touch_link(session));
