@@ -288,7 +288,7 @@ typedef struct hanare_create_options {
     size_t attribute_count;
     uint32_t copies; /* how many nodes hold each byte, 1 to 3; 0 is what `hanare run --copies` says, else 1. From 2 on no answered
                         write is lost with a node. The region
-                        is mapped HANARE_EXPLICIT or HANARE_ENTRY, and its queues do not spill */
+                        is mapped HANARE_COHERENT only where it is one extent, and its queues do not spill */
 } hanare_create_options;
 
 /* The options that NULL stands for: on this host's node, for this user only. */
@@ -949,7 +949,8 @@ int hanare_map_shared(hanare_region *region, int consistency, void **ptr, size_t
  */
 int hanare_map_shared_at(hanare_region *region, int consistency, void *address, void **ptr, size_t *len);
 
-/* Makes this program's stores to a range visible at their home; nothing to do where the map is HANARE_COHERENT.
+/* Makes this program's stores to a range visible at their home; nothing to do where the map is HANARE_COHERENT. Stores to a region
+ * with copies are then at all nodes that hold its bytes, all of them where the map is HANARE_COHERENT.
  *
  * Cost       one message each way for each node and 512 changed pages, with the bytes that changed. Errors: OUT_OF_RANGE, BAD_USE,
  *            NODE_LOST, TIMEOUT.

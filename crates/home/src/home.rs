@@ -5,41 +5,46 @@ use crate::events::{Counts, Input, Output, SyncOutput};
 use crate::heaps::Heaps;
 use crate::locks::{AtOnce, LockTerms, Locks, SleepAsks, WantedLock};
 use crate::memory::{Bytes, Memory, Need, Recall};
-use crate::open_stores::{OpenStores, StoresAt};
-use crate::pages::{Asker, PageInput, PageMemory, Pages};
+use crate::open_stores::OpenStores;
+use crate::pages::{Asker, PageInput, PageMemory, Pages, WriteOfPages};
 use crate::queue_calls::answered;
 use crate::queue_doubts::PortDoubts;
 use crate::queue_ports::{GonePorts, LaneAt, QueuePorts};
 use crate::waiter::Waiter;
 use crate::words::{WordMemory, Words};
-use hanare_protocol::copies::DigestCall;
 use hanare_protocol::error::Happened;
-use hanare_protocol::id::{ClientId, Gid, Grant, Rights, Slot, User};
+use hanare_protocol::id::{ClientId, Gid, Rights, Slot, User};
 use hanare_protocol::limits::QUEUE_GONE_COUNT_MAX;
 use hanare_protocol::lock::lease::PROGRAM_LIFE;
 use hanare_protocol::lock::{Claim, Claimant};
 use hanare_protocol::queue::PortId;
-use hanare_protocol::wire::Malformed;
 use hanare_protocol::wire::copies::{CopiedExtent, ExtentCall, ExtentWrite, FromHolder, ToHolder};
 use hanare_protocol::wire::look::LockStat;
-use hanare_protocol::wire::queue::{ArrayAt, QueueCall, QueueChange, QueueRequest};
-use hanare_protocol::wire::stores::StorePart;
+use hanare_protocol::wire::queue::{QueueCall, QueueChange};
 use hanare_protocol::wire::sync::{Mode, SyncAnswer, SyncRequest};
 use hanare_protocol::{Error, Result};
 use std::fmt;
 use std::num::NonZero;
 use std::time::Duration;
 
+/// News of copies for the home.
+enum PolledCopies {
+    /// An output for the driver.
+    Output(CopyOutput<u64>),
+    /// All holders have a write of pages.
+    Pages,
+}
+
 /// The home of the regions that one node holds.
 pub struct Home<P: PageMemory, E> {
     locks: Locks,
     words: Words,
-    queues: QueuePorts,
+    pub(crate) queues: QueuePorts,
     port_doubts: PortDoubts,
-    open_stores: OpenStores,
+    pub(crate) open_stores: OpenStores,
     heaps: Heaps,
-    pages: Pages<P>,
-    copies: Copies<E, CopyAsker>,
+    pub(crate) pages: Pages<P>,
+    pub(crate) copies: Copies<E, CopyAsker>,
 }
 
 impl<P: PageMemory, E> fmt::Debug for Home<P, E> {
@@ -64,8 +69,11 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
     pub fn handle<M: Memory<Extent = E>>(&mut self, now: Duration, input: Input<'_, P>, memory: &M) {
         match input {
             // The other parts have no answer to it before the home is polled.
-            Input::Pages(input) => return self.on_pages(now, input),
-            Input::Copies(input) => self.on_copies(now, input, memory),
+            Input::Pages(input) => return self.on_pages(now, input, memory),
+            Input::Copies(input) => {
+                self.on_copies(now, input, memory);
+                self.follow_homes(memory);
+            }
             Input::Request { waiter, from, request } => self.on_request(now, waiter, from, request, memory),
             Input::LinkGone { link } => {
                 self.pages.on_link_gone(now, link);
@@ -93,12 +101,16 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                 self.copies.on_freed(memory);
                 self.locks.on_freed(memory);
                 self.heaps.on_freed(memory);
+                self.follow_homes(memory);
             }
             Input::Changed => {
                 let mut memory = WordMemory { now, memory, pages: &mut self.pages };
                 self.words.look_at_some(&mut memory, self.locks.outputs());
             }
-            Input::Tick => self.tick(now, memory),
+            Input::Tick => {
+                self.tick(now, memory);
+                self.follow_homes(memory);
+            }
         }
         self.locks.ask_for_leases(now);
     }
@@ -107,7 +119,8 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
         match input {
             // A lock would be free at the next home, though a program has it.
             CopyInput::Holder { extent, message: ToHolder::Release(set), .. }
-                if self.copies.slot_of(extent).is_some_and(|slot| self.locks.are_at(extent.gid, slot)) =>
+                if self.copies.slot_of(extent).is_some_and(|slot| self.locks.are_at(extent.gid, slot))
+                    || self.pages.is_coherent(extent.gid) =>
             {
                 self.copies.stay(extent, set.term);
             }
@@ -164,26 +177,38 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
     /// The next output, drained after each input, [`Home::recall`] and [`Home::turn`]. An answer that brings pages reads them here, so
     /// that no others wait in memory.
     pub fn poll<M: Memory<Extent = E>>(&mut self, memory: &M) -> Option<Output<P>> {
-        while let Some((face, outcome)) = self.pages.poll_word() {
-            self.words.recalled(face, outcome, memory, self.locks.outputs());
-            self.pages.release(face);
-        }
-        if let Some(output) = self.pages.poll() {
-            return Some(Output::Pages(output));
-        }
-        if let Some(output) = self.poll_copies() {
-            return Some(Output::Copies(output));
+        loop {
+            while let Some((face, outcome)) = self.pages.poll_word() {
+                self.words.recalled(face, outcome, memory, self.locks.outputs());
+                self.pages.release(face);
+            }
+            if let Some(output) = self.pages.poll() {
+                return Some(Output::Pages(output));
+            }
+            while let Some(WriteOfPages { gid, slot, number, write }) = self.pages.next_write() {
+                self.copies.write(self.copies.now(), (gid, slot), CopyAsker::Pages(gid, number), write);
+            }
+            match self.poll_copies() {
+                Some(PolledCopies::Output(output)) => return Some(Output::Copies(output)),
+                // A page that all holders have brings others on.
+                Some(PolledCopies::Pages) => {}
+                None => break,
+            }
         }
         let told = self.locks.poll(memory).or_else(|| self.locks.poll_brought(memory));
         told.map(|output| Output::Sync(self.locks.in_words_of_user(output)))
     }
 
     /// The next output of copies for the driver. Calls on heaps have their answers here.
-    fn poll_copies(&mut self) -> Option<CopyOutput<u64>> {
+    fn poll_copies(&mut self) -> Option<PolledCopies> {
         loop {
             match self.copies.poll()? {
                 CopyOutput::Applied { asker: CopyAsker::Link(asker), outcome } => {
-                    return Some(CopyOutput::Applied { asker, outcome });
+                    return Some(PolledCopies::Output(CopyOutput::Applied { asker, outcome }));
+                }
+                CopyOutput::Applied { asker: CopyAsker::Pages(gid, number), outcome } => {
+                    self.pages.on_written(gid, number, outcome.map(drop));
+                    return Some(PolledCopies::Pages);
                 }
                 CopyOutput::Applied { asker: CopyAsker::Heap(waiter), outcome } => {
                     self.locks.outputs().push_back(SyncOutput::Answer(waiter, blocks(outcome)));
@@ -215,10 +240,11 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
                 CopyOutput::Applied { asker: CopyAsker::ForgetStores, .. } => {}
                 CopyOutput::Say { extent, message: FromHolder::Released { term, .. } } => {
                     let leaves_doubt = self.stops_in_doubt(extent);
-                    return Some(CopyOutput::Say { extent, message: FromHolder::Released { term, leaves_doubt } });
+                    let message = FromHolder::Released { term, leaves_doubt };
+                    return Some(PolledCopies::Output(CopyOutput::Say { extent, message }));
                 }
-                CopyOutput::Say { extent, message } => return Some(CopyOutput::Say { extent, message }),
-                CopyOutput::Wire(output) => return Some(CopyOutput::Wire(output)),
+                CopyOutput::Say { extent, message } => return Some(PolledCopies::Output(CopyOutput::Say { extent, message })),
+                CopyOutput::Wire(output) => return Some(PolledCopies::Output(CopyOutput::Wire(output))),
             }
         }
     }
@@ -254,6 +280,9 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
     /// **Cost**: a message to each copy, and one back.
     pub fn write(&mut self, now: Duration, link: u64, at: (Gid, Slot), write: ExtentWrite) {
         if let Some(ExtentCall::Queue(call)) = &write.call {
+            if let Err(error) = self.check_not_mapped(at.0) {
+                return self.copies.refuse(CopyAsker::Link(link), error);
+            }
             // An append comes from a port, which is refused where there is none.
             let _ = self.queues.on_call(link, at, call);
         }
@@ -270,11 +299,15 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
         &self.pages
     }
 
-    fn on_pages(&mut self, now: Duration, input: PageInput<'_, P>) {
+    fn on_pages<M: Memory<Extent = E>>(&mut self, now: Duration, input: PageInput<'_, P>, memory: &M) {
+        let is_identity = matches!(input, PageInput::Identity { .. });
         if let PageInput::Identity { node, .. } = input {
             self.copies.set_identity(node);
         }
         self.pages.handle(now, input);
+        if is_identity {
+            self.follow_homes(memory);
+        }
     }
 
     /// The parts that are due have their time.
@@ -398,77 +431,6 @@ impl<P: PageMemory, E: Bytes + Clone> Home<P, E> {
             SyncRequest::Queue(at, request) => self.ask_queue((now, waiter), (client, user), (at, request), memory),
             SyncRequest::Store { slot, grant, part } => self.store((now, waiter), user, (slot, grant), part, memory),
         }
-    }
-
-    /// A port asks something.
-    fn ask_queue<M: Memory>(
-        &mut self,
-        (now, waiter): (Duration, Waiter),
-        (client, user): (ClientId, User),
-        (at, request): (ArrayAt, QueueRequest),
-        memory: &M,
-    ) -> AtOnce {
-        let extent = memory.open(at.slot, at.grant, Rights::Write)?;
-        let gid = extent.gid();
-        if !self.copies.has(gid, at.slot) {
-            return self.queues.on_request((waiter.link, user.uid), at, request, memory).map(Some);
-        }
-        let call = QueueCall { offset: at.offset, what: QueueChange::Port { request, uid: user.uid, client } };
-        call.check(extent.len_bytes())
-            .map_err(|Malformed(reason)| Error::BadUse { region: gid.to_string(), reason: reason.to_owned() })?;
-        self.queues.on_call(waiter.link, (gid, at.slot), &call)?;
-        let comes = request.opens().then(|| request.port().1);
-        let write = ExtentWrite::call(ExtentCall::Queue(call));
-        self.copies.write(now, (gid, at.slot), CopyAsker::Queue(waiter, comes), write);
-        Ok(None)
-    }
-
-    /// A part of stores comes.
-    fn store<M: Memory>(
-        &mut self,
-        (now, waiter): (Duration, Waiter),
-        user: User,
-        (slot, grant): (Slot, Grant),
-        part: StorePart,
-        memory: &M,
-    ) -> AtOnce {
-        let extent = memory.open(slot, grant, Rights::Write)?;
-        let (gid, call, is_last) = (extent.gid(), part.once.call, part.is_last);
-        let (write, at) = (part.into_write(), StoresAt { gid, slot, call });
-        let bad = |Malformed(reason)| Error::BadUse { region: gid.to_string(), reason: reason.to_owned() };
-        let checked = match self.copies.has(gid, slot) {
-            true => write.check(extent.len_bytes()).map_err(bad),
-            false => Err(bad(Malformed("it has no copies, so stores do not count together"))),
-        };
-        let part = (write.memory_len(), is_last);
-        if let Err(error) = checked.and_then(|()| self.open_stores.begin((waiter.link, user.uid), at, part)) {
-            if self.open_stores.end_call(waiter.link, &at) {
-                self.copies.forget_stores(now, at);
-            }
-            return Err(error);
-        }
-        self.copies.write(now, (gid, slot), CopyAsker::Store(waiter, at, is_last), write);
-        Ok(None)
-    }
-
-    /// Begins to compare the copies of an extent.
-    fn compare<M: Memory>(
-        &mut self,
-        (now, waiter): (Duration, Waiter),
-        (slot, grant): (Slot, Grant),
-        call: DigestCall,
-        memory: &M,
-    ) -> AtOnce {
-        let extent = memory.open(slot, grant, if call.drops { Rights::Write } else { Rights::Read })?;
-        let gid = extent.gid();
-        let bad = |Malformed(reason)| Error::BadUse { region: gid.to_string(), reason: reason.to_owned() };
-        call.check(extent.len_bytes()).map_err(bad)?;
-        if !self.copies.has(gid, slot) {
-            return Ok(Some(SyncAnswer::Compared(Box::default())));
-        }
-        let write = ExtentWrite::call(ExtentCall::Digests(call));
-        self.copies.write(now, (gid, slot), CopyAsker::Compare(waiter), write);
-        Ok(None)
     }
 }
 

@@ -23,6 +23,7 @@
 //! | `commands` | vector commands of one link, fairness between links, what is known of ended links |
 //! | `carried` | bytes of this home that go with an arrival at a barrier, or with a lock that is given back |
 //! | `copies` | extents with copies on other nodes ([`Copies`]) |
+//! | `copied_requests` | requests on those |
 //! | `wire_output` | orders about connections between nodes |
 //! | `open_stores` | stores to extents with copies whose last part has not come, by link |
 //! | `queue_ports` | ports of queues, by link |
@@ -32,18 +33,21 @@
 //! | `queue_words` | what a home asks of queues' memory |
 //! | `heaps` | heaps of regions |
 //! | `pages` | shared regions ([`Pages`]): who has which page |
+//! | `mapped_homes` | homes of pages beside the homes of their extents |
 //! | `quotas` | what each user has of the tables |
 //! | `waiter` | where an answer goes |
 #![forbid(unsafe_code)]
 
 mod carried;
 mod commands;
+mod copied_requests;
 mod copies;
 mod events;
 mod heaps;
 mod home;
 mod leases;
 mod locks;
+mod mapped_homes;
 mod memory;
 mod open_stores;
 mod pages;

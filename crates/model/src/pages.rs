@@ -149,13 +149,17 @@ impl Pages {
         act(rules, place, &mut outputs).expect("the rules refuse what the rules said");
         while rules.turn(place, &mut outputs).expect("words are the rules' own") {}
         let send = |say: HostOutput<()>| match say {
-            HostOutput::Home { page, message, .. } => Letter { from: host, to: self.home, page, said: Said::ToHome(message) },
-            HostOutput::Host { to, page, message, .. } => {
-                Letter { from: host, to: usize::from(to.0), page, said: Said::ToHost(message) }
+            HostOutput::Home { page, message, .. } => {
+                Some(Letter { from: host, to: self.home, page, said: Said::ToHome(message) })
             }
+            HostOutput::Host { to, page, message, .. } => {
+                Some(Letter { from: host, to: usize::from(to.0), page, said: Said::ToHost(message) })
+            }
+            // Models have no copies.
+            HostOutput::Flush { .. } => None,
         };
         let is_installed = was_claimed && !place.look(page).is_claimed();
-        outputs.into_iter().map(send).map(Act::Send).chain(is_installed.then_some(Act::Installed(host, page))).collect()
+        outputs.into_iter().filter_map(send).map(Act::Send).chain(is_installed.then_some(Act::Installed(host, page))).collect()
     }
 }
 

@@ -20,8 +20,8 @@ pub struct CreateOptions {
     pub placement: Placement,
     /// Nodes that hold each of its bytes, 1 to 3. From 2 on no answered write is lost with a node. Another one goes on with the bytes when
     /// the lost node's lease is over. A write costs a message more each way. Reads cost the same, but on this host they go by the node.
-    /// A region with copies is mapped `Explicit` or `Entry`, and its queues do not spill. 0 is as the setting `HANARE_COPIES`
-    /// says, which `hanare run --copies` makes; else 1.
+    /// A region with copies is mapped `Coherent` only where it is one extent (`local`, `node=K`). Its queues do not spill. 0 is as the
+    /// setting `HANARE_COPIES` says, which `hanare run --copies` makes; else 1.
     pub copies: u8,
     /// Rights, as a file's mode bits.
     pub mode: u32,

@@ -139,21 +139,21 @@ impl LockGuard {
     /// **Cost**: one message each way. Stores to bound bytes go with it, up to
     /// [`RELEASE_LEN_MAX`](hanare_protocol::limits::RELEASE_LEN_MAX), if the bytes are of one region at the lock's home. Else they cost one
     /// more message to that home, and as [`SharedMapping::flush`]. A leased lock costs no message, or those of the stores, and stays with
-    /// the program. **Errors**: [`Error::LockLost`] if the connection broke meanwhile. The lock may have gone to others, who were told that
-    /// it was abandoned. As for [`Pool::check_stores`] where stores were lost, and for [`SharedMapping::flush`]. The lock is given back
-    /// then, and stores to bound bytes are undone.
+    /// the program. Coherent mappings of regions with copies are flushed before, as by [`Pool::flush`]. **Errors**: [`Error::LockLost`] if the
+    /// connection broke meanwhile. The lock may have gone to others, who were told that it was abandoned. As for [`Pool::check_stores`] where
+    /// stores were lost, and for [`SharedMapping::flush`]. The lock is given back then, and stores to bound bytes are undone.
     pub fn unlock(mut self) -> Result<()> {
-        let kept = self.pool.check_stores();
-        self.give_back().and(kept)
+        self.give_back()
     }
 
     fn give_back(&mut self) -> Result<()> {
+        let kept = self.pool.release_stores();
         self.is_open = false;
         let released = self.release();
         if released.is_err() {
             self.data.undo(&self.pool.shared);
         }
-        released
+        released.and(kept)
     }
 
     /// [`LockGuard::give_back`] without the undoing.

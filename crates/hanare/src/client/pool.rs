@@ -314,14 +314,22 @@ impl Pool {
         fence(Ordering::SeqCst);
     }
 
-    /// Waits until all earlier writes of this client, by command or by store, are visible at their home.
+    /// Waits until all earlier writes of this client, by command or by store, are visible at their home. All nodes that hold bytes of a region
+    /// with copies have them then.
     ///
-    /// **Errors**: the first connection's that failed; what was written there is unknown.
+    /// **Errors**: the first connection's that failed; what was written there is unknown. As for [`Pool::check_stores`]. [`Error::NodeLost`]
+    /// where a region with copies has no home in time.
     pub fn flush(&self) -> Result<()> {
         fence(Ordering::SeqCst);
         let remotes = self.shared.remotes();
         trace::slice("flush", || remotes.iter().try_for_each(|remote| remote.quiesce()))?;
-        self.check_stores()
+        self.release_stores()
+    }
+
+    /// [`Pool::check_stores`]. Before, stores through coherent mappings of regions with copies are put at all nodes that hold the bytes. Programs
+    /// that go on after a barrier, or with a lock, find them there, whoever dies.
+    pub(crate) fn release_stores(&self) -> Result<()> {
+        self.shared.mapped.release_stores(&self.shared)
     }
 
     /// Says whether what this program stored through its coherent mappings is still there. Barriers and unlocks ask it by
@@ -344,13 +352,14 @@ impl Pool {
 
     /// Waits until every rank of the job is here. Alone, it returns at once. No deadline while all ranks live.
     ///
-    /// **Cost**: one message each way between each rank and the job's home. **Errors**: [`Error::RankGone`] with the rank's number when one
-    /// has ended; [`Error::NodeLost`] when the home is gone, or as for [`Pool::check_stores`]. **Source**: [D2 Table 1] dn_barrier.
+    /// **Cost**: one message each way between each rank and the job's home. Coherent mappings of regions with copies are flushed before, as by
+    /// [`Pool::flush`]. **Errors**: [`Error::RankGone`] with the rank's number when one has ended; [`Error::NodeLost`] when the home is gone,
+    /// or as for [`Pool::check_stores`]. **Source**: [D2 Table 1] dn_barrier.
     ///
     /// FEATURE: D2-F8
     pub fn barrier(&self) -> Result<()> {
         // A rank whose stores are lost does not arrive: the others would go on without them.
-        self.check_stores()?;
+        self.release_stores()?;
         let Some(who) = self.shared.job else { return Ok(()) };
         fence(Ordering::SeqCst);
         let mut generation = self.shared.barriers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -390,6 +399,8 @@ impl Pool {
     ///
     /// **Cost**: a message each way for each party that was sent to. A call of another thread that is at work on a group keeps its place.
     pub fn leave(&self) {
+        // A caller that wants the outcome asks for it first.
+        let _ = self.release_stores();
         self.shared.leave();
     }
 

@@ -8,7 +8,6 @@ use super::route::ExtentRoute;
 use hanare_memory::Lost;
 use hanare_protocol::attributes::Attributes;
 use hanare_protocol::id::{Gid, Grant, NodeId, Rights, Slot, User};
-use hanare_protocol::page::Consistency;
 use hanare_protocol::placement::{Extent, Layout, Routes, Span};
 use hanare_protocol::wire::command::Op;
 use hanare_protocol::wire::control::{Made, RegionView, Which};
@@ -245,21 +244,12 @@ impl Region {
         self.extent_routes.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The region as it is today, to be mapped in that way.
+    /// The region as it is today, to be mapped.
     ///
-    /// **Errors**: [`Error::UnknownRegion`] when it is another one. [`Error::BadUse`] when it was resized, or has copies and is to be mapped
-    /// [`Consistency::Coherent`].
-    pub(crate) fn fresh_view(&self, consistency: Consistency) -> Result<RegionView> {
+    /// **Errors**: [`Error::UnknownRegion`] when it is another one. [`Error::BadUse`] when it was resized.
+    pub(crate) fn fresh_view(&self) -> Result<RegionView> {
         let view = self.view_of_today()?;
         self.copies.store(view.copies, Ordering::Relaxed);
-        if view.copies > 1 && consistency == Consistency::Coherent {
-            let reason = format!(
-                "a region with copies is mapped {} or {}; use one of these, or create it without copies to map it {consistency}",
-                Consistency::Explicit,
-                Consistency::Entry
-            );
-            return Err(Error::BadUse { region: self.name().to_owned(), reason });
-        }
         // Other nodes may be homes by now.
         if !view.layout.has_same_chunks(self.routes.layout()) {
             let reason = "it was resized since it was opened; open it again".to_owned();

@@ -132,8 +132,10 @@ fn a_mapping_goes_on_over_other_connections_where_one_breaks_and_its_home_lives(
     let (first, _second, relay) = nodes_beside_relay();
     let pool = Pool::attach_to(first.socket(), None).unwrap();
     let placement = Placement::Node(NodeId(1));
-    for (name, consistency) in [("coherent", Consistency::Coherent), ("explicit", Consistency::Explicit)] {
-        let region = pool.create(name, 64 * 4096, &CreateOptions { placement, ..CreateOptions::default() }).unwrap();
+    let kinds =
+        [("coherent", Consistency::Coherent, 1), ("explicit", Consistency::Explicit, 1), ("copied", Consistency::Coherent, 2)];
+    for (name, consistency, copies) in kinds {
+        let region = pool.create(name, 64 * 4096, &CreateOptions { placement, copies, ..CreateOptions::default() }).unwrap();
         for page in 0..64_u64 {
             region.put(page * 4096, &page.to_le_bytes()).unwrap();
         }

@@ -46,6 +46,7 @@ mod atomics;
 mod barrier;
 mod broken;
 mod coherent;
+mod coherent_copies;
 mod collectives;
 mod commands;
 mod copied_heaps;

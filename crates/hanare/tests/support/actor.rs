@@ -29,6 +29,7 @@ pub const DONE: u64 = 2;
 pub enum Act {
     Map,
     Unmap,
+    Flush,
     /// Loads [`WORD`] of a page; `done` says what it was.
     Read(u64),
     /// Stores to it, in a page.
@@ -73,6 +74,7 @@ impl Actor {
         let line = match act {
             Act::Map => "map".to_owned(),
             Act::Unmap => "unmap".to_owned(),
+            Act::Flush => "flush".to_owned(),
             Act::Read(page) => format!("read {page} 1"),
             Act::ReadOn(page, count) => format!("read {page} {count}"),
             Act::Write(page, value) => format!("write {page} 1 {value}"),
@@ -176,6 +178,7 @@ pub fn acts() {
         match words[0] {
             "map" => mapping = Some(map()),
             "unmap" => mapping = None,
+            "flush" => mapping.iter().for_each(|mapping: &SharedMapping| mapping.flush(0, mapping.len()).unwrap()),
             "read" => {
                 let mapping = mapping.as_ref().unwrap();
                 for page in number(1)..number(1) + number(2) {

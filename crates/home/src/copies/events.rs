@@ -87,6 +87,8 @@ pub(crate) enum CopyAsker {
     Store(Waiter, StoresAt, bool),
     /// Stores of a program that is gone.
     ForgetStores,
+    /// The home of a region's pages, which knows the write by that number.
+    Pages(Gid, u64),
 }
 
 /// The answers to a call on a heap, of their bytes.

@@ -31,7 +31,7 @@ use crate::memory::{Bytes, Memory};
 use crate::open_stores::StoresAt;
 use crate::wire_output::WireOutput;
 use hanare_protocol::Error;
-use hanare_protocol::copies::{DoneCalls, HolderSet, Term};
+use hanare_protocol::copies::{DoneCalls, HolderSet, PageTable, Term};
 use hanare_protocol::heap::Heap;
 use hanare_protocol::id::{Gid, NodeId, Slot};
 use hanare_protocol::limits::LEASE_MS;
@@ -184,6 +184,26 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         self.parts.get(extent)?.heap()
     }
 
+    /// A command's write is refused.
+    pub fn refuse(&mut self, asker: A, error: Error) {
+        self.outputs.push_back(CopyOutput::Applied { asker, outcome: Err(error) });
+    }
+
+    /// True if this node is the home of the region's extent of that slot, or may be again.
+    pub fn serves(&self, gid: Gid, slot: Slot) -> bool {
+        let part = self.slots.get(&slot).filter(|extent| extent.gid == gid).and_then(|extent| self.parts.get(extent));
+        part.is_some_and(CopiedPart::serves)
+    }
+
+    /// Extents that hosts map coherently and whose home is here: region, slot and those hosts.
+    ///
+    /// **Cost**: a look at each extent.
+    pub fn mapped(&self) -> impl Iterator<Item = (Gid, Slot, &PageTable)> {
+        let is_home = |part: &&CopiedPart<E, A>| part.serves() && !part.is_overtaken() && !part.pages().is_empty();
+        let those = self.parts.values().filter(is_home);
+        those.map(|part| (part.at().0, part.at().1, part.pages()))
+    }
+
     fn on_made(&mut self, extent: CopiedExtent, set: &HolderSet, order: u64, found: E) {
         let Some(me) = self.me else { return };
         // An order that was given up meanwhile, and is carried out late. The coordinator has what it made freed.
@@ -247,9 +267,9 @@ impl<E: Bytes, A: Copy> Copies<E, A> {
         self.outputs.extend(told.transpose().map(|outcome| CopyOutput::Applied { asker, outcome }));
     }
 
-    /// Refuses parts of stores, and their end, that a copy's node does not know.
+    /// Refuses calls that a copy's node does not know.
     fn may_store(&mut self, gid: Gid, slot: Slot, write: &ExtentWrite) -> Result<(), Error> {
-        if !matches!(write.call, Some(ExtentCall::Store { .. } | ExtentCall::ForgetStores(_))) {
+        if !write.is_since_28() {
             return Ok(());
         }
         let part = self.slots.get(&slot).filter(|extent| extent.gid == gid).and_then(|extent| self.parts.get(extent));

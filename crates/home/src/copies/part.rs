@@ -1,6 +1,8 @@
 //! Home or copy of one extent at this node.
 
 mod applying;
+mod heap;
+mod pages;
 mod ranges;
 mod stores;
 
@@ -12,8 +14,8 @@ use crate::memory::Bytes;
 use crate::queue_calls::is_refusal;
 use crate::wire_frame::WireFrame;
 use hanare_protocol::copies::{
-    CopyLog, CopyOutput as LogOutput, DoneBefore, DoneCalls, HolderSet, HomeLog, HomeOutput, PeerState, PendingStores, Position,
-    Term, UpdateCall,
+    CopyLog, CopyOutput as LogOutput, DoneBefore, DoneCalls, HolderSet, HomeLog, HomeOutput, PageTable, PeerState, PendingStores,
+    Position, Term, UpdateCall,
 };
 use hanare_protocol::error::Happened;
 use hanare_protocol::heap::Heap;
@@ -51,6 +53,8 @@ pub(super) struct CopiedPart<E, A> {
     /// Stores that wait for the last part of their release.
     pending: PendingStores<Arc<ExtentWrite>>,
     heard_stores: HeardStores,
+    /// The hosts that map the extent coherently.
+    pages: PageTable,
 }
 
 /// A part whose bytes could not be written is neither home nor copy, until a home makes it anew.
@@ -84,12 +88,8 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
             heap: None,
             pending: PendingStores::default(),
             heard_stores: HeardStores::new(),
+            pages: PageTable::default(),
         }
-    }
-
-    /// The heap of the region, if it has begun and lies here.
-    pub fn heap(&self) -> Option<&Heap> {
-        self.heap.as_ref()
     }
 
     pub fn is_home(&self) -> bool {
@@ -104,23 +104,6 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
     /// True if this node is the home of the extent in that slot.
     pub fn is_home_in(&self, slot: Slot) -> bool {
         self.home.is_some() && self.extent.slot() == slot && self.broken == Broken::No
-    }
-
-    /// The region's heap, and the calls that were done.
-    pub fn take_memory(&mut self) -> (Option<Heap>, DoneCalls) {
-        (self.heap.take(), std::mem::take(&mut self.done))
-    }
-
-    /// The same of a part before this one.
-    pub fn bring_memory(&mut self, (heap, done): (Option<Heap>, DoneCalls)) {
-        (self.heap, self.done) = (heap, done);
-        self.note_heap();
-    }
-
-    /// The region had a heap before it had copies.
-    pub fn bring_heap(&mut self, heap: Heap) {
-        self.heap = Some(heap);
-        self.note_heap();
     }
 
     /// Its extent is no more: commands that wait hear that this node has it no longer.
@@ -331,7 +314,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 if stale.is_none() {
                     // The bytes that were here are void.
                     (self.home, self.broken, self.done, self.heap) = (None, Broken::No, DoneCalls::default(), None);
-                    self.pending = PendingStores::default();
+                    (self.pending, self.pages) = (PendingStores::default(), PageTable::default());
                     self.extent.set_open(false);
                     self.extent.set_ports(&[]);
                 }
@@ -353,6 +336,13 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 vec![outcome]
             }
             ToCopy::Pending { term, entry } => return self.take_pending(term, entry),
+            ToCopy::Pages { term, table } => {
+                table.check()?;
+                if self.copy.takes_range(term) {
+                    self.pages = table;
+                }
+                Vec::new()
+            }
         };
         Ok(self.carry_out(outputs))
     }
@@ -429,6 +419,10 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                     for entry in self.pending.parts().filter(|_| knows_them) {
                         wires.send(to, || WireFrame::to_copy(extent, ToCopy::Pending { term, entry: entry.clone() }), outputs);
                     }
+                    if knows_them && self.pages != PageTable::default() {
+                        let table = self.pages.clone();
+                        wires.send(to, || WireFrame::to_copy(extent, ToCopy::Pages { term, table }), outputs);
+                    }
                     let (done, heap, ports) = (self.done.clone(), self.heap.clone(), self.extent.ports());
                     (to, ToCopy::Made { term, done, heap, ports })
                 }
@@ -492,5 +486,6 @@ fn term_of(message: &ToCopy) -> Term {
     match message {
         ToCopy::Write { term, .. } | ToCopy::Ask { term } | ToCopy::Make { term, .. } => *term,
         ToCopy::Range { term, .. } | ToCopy::Made { term, .. } | ToCopy::Pending { term, .. } => *term,
+        ToCopy::Pages { term, .. } => *term,
     }
 }

@@ -8,7 +8,7 @@ use super::outgoing::{Outbox, Outgoing};
 use super::request::HostKey;
 use hanare_protocol::Result;
 use hanare_protocol::id::{Incarnation, NodeId};
-use hanare_protocol::page::{Face, HostId, HostOutput, ToHome};
+use hanare_protocol::page::{Face, HostId, HostOutput, Page, ToHome, ToHost};
 use hanare_protocol::wire::page::NodeMessage;
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ impl<M: PageMemory> Pages<M> {
                 Ok(())
             }
             NodeMessage::Returned { key, share, address, takes } => {
-                self.on_returned((from, &address), (key, share), takes);
+                self.on_returned((from, life, &address), (key, share), takes);
                 Ok(())
             }
             NodeMessage::Leave { share } => {
@@ -79,18 +79,11 @@ impl<M: PageMemory> Pages<M> {
                     .with_home(share, |home, host, outgoing| home.on_message(host, page, message, bytes.as_deref(), outgoing));
                 told.unwrap_or_else(|| self.say_not_shared(from, share))
             }
-            NodeMessage::ToHost { key, page, message } => {
-                let (mut outcome, now_us) = (Ok(()), self.now_us());
-                match self.keys.get(&key).copied() {
-                    Some((to, home)) => {
-                        self.with_host(to, |host, outputs| {
-                            outcome = host.on_message((home, page), message, bytes, now_us, outputs);
-                        });
-                        self.look_at_holds(to);
-                    }
-                    None => self.give_straight_back(key, page, &message, bytes),
-                }
-                outcome
+            NodeMessage::ToHost { key, page, message } => self.on_message_to_host((key, page), message, bytes),
+            NodeMessage::Flush { share, number, count } => self.on_flush(from, share, (number, count)),
+            NodeMessage::Flushed { key, number, result } => {
+                self.on_flushed(key, number, result);
+                Ok(())
             }
             NodeMessage::HostGone { key } => {
                 if let Some((to, home)) = self.keys.get(&key).copied() {
@@ -102,6 +95,29 @@ impl<M: PageMemory> Pages<M> {
         if let Err(error) = outcome {
             tracing::warn!("{from} about pages: {error}");
         }
+    }
+
+    fn on_message_to_host(&mut self, (key, page): (u64, Page), message: ToHost, bytes: Option<PageBytes>) -> Result<()> {
+        let (mut outcome, now_us) = (Ok(()), self.now_us());
+        match self.keys.get(&key).copied() {
+            Some((to, home)) => {
+                self.with_host(to, |host, outputs| {
+                    outcome = host.on_message((home, page), message, bytes, now_us, outputs);
+                });
+                self.look_at_holds(to);
+            }
+            None => self.give_straight_back(key, page, &message, bytes),
+        }
+        outcome
+    }
+
+    /// A host has sent all pages of a flush.
+    fn on_flush(&mut self, from: NodeId, share: u64, flush: (u64, u64)) -> Result<()> {
+        let told = self.with_home(share, |home, host, outgoing| {
+            home.on_flush(host, flush, outgoing);
+            Ok(())
+        });
+        told.unwrap_or_else(|| self.say_not_shared(from, share))
     }
 
     /// Runs `with` on the home that a share is for, and sends what comes of it. `None` where the share is over.
@@ -137,17 +153,26 @@ impl<M: PageMemory> Pages<M> {
 
     /// Messages of a host to its homes, and to other hosts.
     fn send_outputs(&mut self, key: HostKey, outputs: Vec<HostOutput<PageBytes>>) {
-        let mut unheard = BTreeSet::new();
+        let (mut unheard, mut has_sent) = (BTreeSet::new(), false);
         for output in outputs {
             let Some(host) = self.hosts.get(&key) else { return };
             let (node, address, message, bytes) = match output {
                 HostOutput::Home { page, message, bytes } => {
                     let home = host.home_of_page(page);
-                    let (route, Some(share)) = (&host.homes[home], host.sharing.share(home)) else {
-                        unheard.extend(matches!(message, ToHome::Request { .. }).then_some(home));
+                    let asks = matches!(message, ToHome::Request { .. });
+                    let share = host.sharing.share(home).filter(|_| !asks || !host.awaits_home());
+                    let (route, Some(share)) = (&host.homes[home], share) else {
+                        unheard.extend(asks.then_some(home));
                         continue;
                     };
-                    (route.node, route.address.clone(), NodeMessage::ToHome { share, page, message }, bytes)
+                    let sent = (route.node, route.address.clone(), NodeMessage::ToHome { share, page, message }, bytes);
+                    has_sent |= matches!(message, ToHome::WriteBack { .. });
+                    sent
+                }
+                HostOutput::Flush { home, number, count } => {
+                    // A home that begins anew gets all pages, the flush's among them.
+                    let (route, Some(share)) = (&host.homes[home], host.sharing.share(home)) else { continue };
+                    (route.node, route.address.clone(), NodeMessage::Flush { share, number, count }, None)
                 }
                 HostOutput::Host { to, page, message, bytes } => {
                     let Some(peer) = host.homes[host.home_of_page(page)].peers.get(&to) else { continue };
@@ -158,16 +183,19 @@ impl<M: PageMemory> Pages<M> {
         }
         // A request in a dead thread's name has no reply where the membership is over. Its claim would stay for ever.
         if let Some(host) = self.hosts.get_mut(&key) {
+            host.flushes.has_sent |= has_sent;
             unheard.into_iter().for_each(|home| host.fail_claims(home));
         }
     }
 
     /// An empty outbox for an event of this moment.
     pub(super) fn outbox(&self) -> Outbox {
-        Outbox { now_us: self.now_us(), messages: Vec::new() }
+        Outbox { now_us: self.now_us(), messages: Vec::new(), heard: self.hearing, holds: false, let_go: Vec::new() }
     }
 
     pub(super) fn post(&mut self, outbox: Outbox) {
+        outbox.heard.filter(|_| outbox.holds).into_iter().for_each(|arrival| self.wires.hold(arrival));
+        outbox.let_go.iter().for_each(|arrival| self.wires.let_go(*arrival));
         self.send_all(outbox.messages);
     }
 

@@ -1,5 +1,6 @@
 //! A region at one of its homes: the directory of the pages here, and the hosts that map it.
 
+mod copied;
 mod faces;
 mod returning;
 
@@ -7,6 +8,7 @@ use super::memory::{HomePages, PageBytes};
 use super::outgoing::{Outbox, Outgoing};
 use super::reply::{PageBody, PageReply};
 use super::routes::PageRoutes;
+use copied::CopiedPages;
 use hanare_protocol::id::{Epoch, Gid, NodeId, Rights};
 use hanare_protocol::limits::PAGE_RUN_COUNT_MAX;
 use hanare_protocol::page::directory::Output;
@@ -41,17 +43,32 @@ pub(super) struct PageHome<H> {
     returning: Option<Returning>,
     /// The directory's replies to stages of commands.
     news: VecDeque<(Page, Face, Option<Refusal>)>,
+    /// Writes of an extent with copies that not all holders have.
+    copied: Option<CopiedPages>,
 }
 
 impl<H: HomePages> PageHome<H> {
     /// A region that nobody maps yet, and of which some pages are lost.
     pub fn new(join: &Join, (routes, memory): (PageRoutes, H), lost: Vec<Page>) -> PageHome<H> {
+        PageHome::of(join.gid, (join.name.clone(), join.consistency), (routes, memory), lost)
+    }
+
+    /// [`PageHome::new`] for a region of that name, mapped in that way.
+    pub fn of(
+        gid: Gid,
+        (name, consistency): (String, Consistency),
+        (routes, memory): (PageRoutes, H),
+        lost: Vec<Page>,
+    ) -> PageHome<H> {
         let lost = lost.into_iter().filter(|page| routes.is_here(*page));
+        let copied = memory.copied_slot().filter(|_| consistency == Consistency::Coherent).map(CopiedPages::new);
+        let directory = Directory::after_return(routes.page_count(), OWN, lost);
         PageHome {
-            gid: join.gid,
-            name: join.name.clone(),
-            consistency: join.consistency,
-            directory: Directory::after_return(routes.page_count(), OWN, lost),
+            gid,
+            name,
+            consistency,
+            directory: if copied.is_some() { directory.with_copies() } else { directory },
+            copied,
             moves: Moves::default(),
             hold_times: HoldTimes::default(),
             routes,
@@ -96,9 +113,14 @@ impl<H: HomePages> PageHome<H> {
         self.returning.is_none() && self.sharers.is_empty()
     }
 
+    /// True if no host maps it, nor is about to, and all holders know that.
+    pub fn is_unused(&self) -> bool {
+        self.is_left() && !self.has_writes() && !self.has_unjoined()
+    }
+
     /// True if its state is no longer needed. Lost pages are remembered as long as the region exists.
     pub fn is_done_with(&self) -> bool {
-        self.is_left() && !(self.has_lost() && self.memory.is_held())
+        self.is_unused() && !(self.has_lost() && self.memory.is_held())
     }
 
     fn has_lost(&self) -> bool {
@@ -157,10 +179,14 @@ impl<H: HomePages> PageHome<H> {
     /// A host has let go of everything, or is lost with its node. Returns its membership, and the message to it if it lives. Nothing while
     /// pages that it passed on are on their way.
     pub fn leave(&mut self, host: HostId, is_lost: bool, outgoing: &mut Outbox) -> Option<(u64, Outgoing)> {
+        if is_lost && self.loses_later(host) {
+            return None;
+        }
         let gone = match is_lost {
             true => self.sharers.lose(host),
-            false => self.sharers.leave(host, self.directory.is_passing_on(host)),
+            false => self.sharers.leave(host, self.directory.is_passing_on(host) || self.has_writes_of(host)),
         }?;
+        self.make_unknown(gone.who.key);
         self.direct.on_host_gone(host);
         self.directory.on_host_lost(host);
         self.moves.on_host_gone(|page| self.directory.is_busy(page));
@@ -281,9 +307,13 @@ impl<H: HomePages> PageHome<H> {
         if !self.routes.is_here(page) {
             return Err(garbage(format!("a message about page {} of {}, which is not at home here", page.0, self.gid)));
         }
-        let writes = matches!(message, ToHome::Request { access: Access::Write, .. } | ToHome::WriteBack { .. });
+        let writes =
+            matches!(message, ToHome::Request { access: Access::Write, .. } | ToHome::WriteBack { .. } | ToHome::Store { .. });
         if writes && self.sharer(host).is_none_or(|sharer| sharer.rights < Rights::Write) {
             return Err(garbage(format!("who may only read {} wrote to page {} of it", self.gid, page.0)));
+        }
+        if self.on_page_to_copies((host, page), message, bytes, outgoing) {
+            return Ok(());
         }
         if self.is_returning() {
             return self.on_message_in_return(host, page, message, bytes);
@@ -360,6 +390,8 @@ impl<H: HomePages> PageHome<H> {
 
     /// Turns what the directory wants into messages, and news for stages of commands.
     fn say(&mut self, output: Output, outgoing: &mut Outbox) -> Result<()> {
+        let is_grant = matches!(output, Output::Send(_, _, ToHost::Grant { .. }));
+        let Some(output) = self.may_say(output, is_grant) else { return Ok(()) };
         let (to, page, message) = match output {
             Output::Send(to, page, message) => (to, page, message),
             Output::Ready(page, face) => {
@@ -411,6 +443,11 @@ impl<H: HomePages> PageHome<H> {
     /// Count of moves of its pages to and fro, summed into `cell_count` cells.
     pub fn map(&self, cell_count: usize) -> Vec<u32> {
         self.moves.map(self.routes.page_count(), cell_count)
+    }
+
+    /// False while another node may be home.
+    pub fn answers(&self) -> bool {
+        self.memory.answers()
     }
 
     /// The bytes that lie here.

@@ -2,11 +2,15 @@
 //!
 //! [`hanare_protocol::page::Host`] has the rules of its pages. They work on [`HostFrames`].
 
+mod flushing;
+mod room;
+
 use super::memory::{FileParts, FrameTerms, HostFrames, PageBytes, PageMemory};
 use super::outgoing::Outgoing;
 use super::request::JoinRequest;
+pub(super) use flushing::Flushes;
 use hanare_protocol::id::{ClientId, Gid, NodeId};
-use hanare_protocol::limits::PAGE_LEN;
+use hanare_protocol::limits::{FLUSH_PAGE_COUNT_MAX, PAGE_LEN};
 use hanare_protocol::page::host::Manner;
 use hanare_protocol::page::membership::Sharing;
 use hanare_protocol::page::word::{PageWord, State};
@@ -30,10 +34,6 @@ const CLIENT_COUNT_MAX: u16 = 64;
 /// Slots of all.
 pub const SLOTS: u16 = NODE_SLOTS + CLIENT_COUNT_MAX * CLIENT_SLOTS;
 
-/// Pages looked at for one eviction, and most that are evicted by it.
-const SWEEP_COUNT: u64 = 4096;
-const EVICT_COUNT: usize = 256;
-
 /// A region on this host.
 #[derive(Debug)]
 pub(super) struct PageHost<F: HostFrames> {
@@ -52,6 +52,9 @@ pub(super) struct PageHost<F: HostFrames> {
     frames_max: u64,
     /// Clients wrote nonsense into the words: the region is of no more use here.
     is_given_up: bool,
+    /// True if its bytes have copies: then all homes' pages are in frames, and another node may become home.
+    pub is_copied: bool,
+    pub flushes: Flushes,
 }
 
 /// The pages of a coherent region.
@@ -119,14 +122,29 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         consistency: Consistency,
         layout: Layout,
         (homes, sharing): (Vec<HomeRoute<F::Home>>, Sharing<JoinRequest, Error>),
-        frames_max: u64,
+        (frames_max, is_copied): (u64, bool),
     ) -> PageHost<F> {
         let home_of = layout
             .extents()
             .map(|extent| homes.iter().position(|home| home.node == extent.node).expect("each extent's node is a home"))
             .collect();
         let (clients, is_given_up) = (Vec::new(), false);
-        PageHost { gid, name, consistency, layout, homes, sharing, home_of, clients, pages: None, frames_max, is_given_up }
+        let (pages, flushes) = (None, Flushes::default());
+        PageHost {
+            gid,
+            name,
+            consistency,
+            layout,
+            homes,
+            sharing,
+            home_of,
+            clients,
+            pages,
+            frames_max,
+            is_given_up,
+            is_copied,
+            flushes,
+        }
     }
 
     /// Frames that it may fill.
@@ -198,6 +216,15 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
     pub fn admit(&mut self, id: ClientId) -> Result<Admission<F::Files>> {
         if let Some(MappedPages { rules, frames, .. }) = &mut self.pages {
             rules.settle_dead_slots(frames);
+        }
+        if let Some(client) = self.clients.iter().find(|client| client.id == id) {
+            // The program follows the region to its next home.
+            let slot_first = client.slot;
+            let (parts, files) = match &self.pages {
+                Some(MappedPages { frames, .. }) => frames.files()?,
+                None => (vec![None; self.home_of.len()], F::Files::default()),
+            };
+            return Ok(Admission { slot_first, frames_max: self.frames_max, parts, files });
         }
         let is_free = |slot: u16| {
             let is_claimed = self.pages.as_ref().is_some_and(|pages| !pages.rules.is_free(slot..slot + CLIENT_SLOTS));
@@ -338,19 +365,6 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
         self.with_rules(|rules, here| rules.end_holds(here, now_us, outputs));
     }
 
-    /// More frames are filled than there may be: some pages from elsewhere go.
-    // FEATURE: D2-F4
-    pub fn on_crowded(&mut self, outputs: &mut Vec<HostOutput<PageBytes>>) {
-        let frames_max = self.frames_max;
-        let found = self.pages.as_mut().map(|pages| pages.sweep(frames_max)).unwrap_or_default();
-        // Pages of this node's own memory stay.
-        let elsewhere: Vec<Page> = found.into_iter().filter(|page| self.homes[self.home_of_page(*page)].own.is_none()).collect();
-        self.with_rules(|rules, here| {
-            elsewhere.into_iter().try_for_each(|page| rules.evict(here, page).map(drop))?;
-            rules.turn(here, outputs)
-        });
-    }
-
     /// Lets go of all pages, or of those of one home. Returns whether all are home, or on their way.
     pub fn empty(&mut self, of: Option<usize>, outputs: &mut Vec<HostOutput<PageBytes>>) -> bool {
         self.with_rules(|rules, here| rules.empty(here, of, outputs)).unwrap_or(true)
@@ -461,28 +475,6 @@ impl<F: HostFrames<Home: Clone>> PageHost<F> {
             frames.add_counts(&mut stat);
         }
         stat
-    }
-}
-
-impl<F: HostFrames> MappedPages<F> {
-    /// Finds pages to let go of, if there are more frames than allowed. They are some of those behind the end of the last search.
-    fn sweep(&mut self, frames_max: u64) -> Vec<Page> {
-        let (count, mut found) = (self.frames.page_count(), Vec::new());
-        let Some(excess) = self.frames.present_count().checked_sub(frames_max).filter(|excess| *excess > 0) else {
-            return found;
-        };
-        let wanted = (excess as usize + EVICT_COUNT / 2).max(EVICT_COUNT);
-        for _ in 0..count.max(SWEEP_COUNT) {
-            let page = Page(self.hand % count);
-            self.hand = page.0 + 1;
-            if matches!(self.frames.look(page).state(), Ok(State::Shared | State::Owned)) {
-                found.push(page);
-            }
-            if found.len() >= wanted {
-                break;
-            }
-        }
-        found
     }
 }
 

@@ -6,11 +6,13 @@ use super::host::{Admission, CLIENT_SLOTS, HomeRoute, PageHost, SLOTS};
 use super::memory::{HostFrames, PageMemory};
 use super::outgoing::Outgoing;
 use super::request::{HostKey, JoinRequest, RegionRequest};
+use super::routes;
 use super::sharers::check_layout;
 use hanare_protocol::id::{ClientId, Gid, Incarnation, NodeId};
 use hanare_protocol::limits::{FRAME_COUNT_MIN, PAGE_LEN};
 use hanare_protocol::name::check_name;
 use hanare_protocol::page::Consistency;
+use hanare_protocol::page::membership::table::HomePhase;
 use hanare_protocol::page::membership::{self, Life, Refused, Sharing};
 use hanare_protocol::wire::control::{Answer, RegionView, SharedHome, SharedView};
 use hanare_protocol::wire::page::{Join, Joined, NodeMessage};
@@ -39,6 +41,7 @@ impl<M: PageMemory> Pages<M> {
                 self.reply(client, result.map(|()| Answer::Ok));
             }
             RegionRequest::Unshare { gid } => self.unshare(client, gid, true),
+            RegionRequest::Flush { gid } => self.begin_flush(client, gid),
         }
         self.settle();
     }
@@ -97,6 +100,9 @@ impl<M: PageMemory> Pages<M> {
             self.hosts.insert(key, host);
         }
         let Some(host) = self.hosts.get_mut(&key) else { unreachable!("just made") };
+        if host.is_copied {
+            Self::follow(host, view)?;
+        }
         if let Some(at) = host.sharing.lost() {
             // Its directory begins anew, and knows nothing of the copies that are here.
             let reason =
@@ -112,6 +118,23 @@ impl<M: PageMemory> Pages<M> {
             }
         }
         host.sharing.ask(wanted);
+        Ok(())
+    }
+
+    /// A program says where a region's bytes are today. **Errors**: [`Error::NodeLost`] while the next home has not got the pages here.
+    fn follow(host: &mut PageHost<M::Frames>, view: &RegionView) -> Result<()> {
+        let known = view.layout.extents().next().and_then(|extent| view.nodes.iter().find(|known| known.node == extent.node));
+        let Some(known) = known else { return Ok(()) };
+        if !host.layout().has_same_chunks(&view.layout) {
+            let reason = "programs of this host map it with another length; let them unmap it first".to_owned();
+            return Err(Error::BadUse { region: view.name.clone(), reason });
+        }
+        if host.sharing.home(0) == HomePhase::Stranger {
+            host.follow(&view.layout, known.node, &known.address);
+        } else if host.awaits_home() || host.homes[0].node != known.node {
+            let reason = "its next home has not got the pages of this host yet; it is asked again".to_owned();
+            return Err(Error::NodeLost { node: known.node, reason });
+        }
         Ok(())
     }
 
@@ -216,7 +239,12 @@ impl<M: PageMemory> Pages<M> {
             Consistency::Explicit | Consistency::Entry => 0,
         };
         let sharing = Sharing::new(lives, self.answer_ms() / 2);
-        Ok(PageHost::new((view.gid, view.name.clone()), *consistency, view.layout.clone(), (homes, sharing), frames_max))
+        let is_copied = *consistency == Consistency::Coherent && view.copies > 1;
+        if is_copied && homes.len() > 1 {
+            return Err(routes::several_extents(&view.name));
+        }
+        let terms = (frames_max, is_copied);
+        Ok(PageHost::new((view.gid, view.name.clone()), *consistency, view.layout.clone(), (homes, sharing), terms))
     }
 
     /// Frames for a region of `pages` pages, from the rest that earlier mappings have left. The region gets as many as it has pages, or
@@ -241,10 +269,12 @@ impl<M: PageMemory> Pages<M> {
                 if !host.sharing.on_accepted(at, life, (share, rights)) {
                     return self.give_back(from, result);
                 }
-                let is_own = place.readers.is_none() && self.me.is_some_and(|(node, _)| node == host.homes[at].node);
+                let is_own =
+                    place.readers.is_none() && !host.is_copied && self.me.is_some_and(|(node, _)| node == host.homes[at].node);
                 let own = self.homes.get(&place.gid).filter(|_| is_own);
                 let own = own.filter(|home| home.consistency() == Consistency::Coherent).map(|home| home.memory().clone());
                 host.set_home(at, me, own);
+                host.flushes.waits_since_ms = None;
             }
             Err(error) => host.sharing.on_refused(at, error),
         }
@@ -268,7 +298,7 @@ impl<M: PageMemory> Pages<M> {
                     host.consistency
                 ));
             }
-            if host.has(wanted.client) {
+            if host.has(wanted.client) && !host.is_copied {
                 return bad_use("this program has it mapped already".to_owned());
             }
             if *key == place && !host.consistency.allows_both(host.layout(), &wanted.view.layout) {

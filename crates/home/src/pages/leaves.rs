@@ -106,12 +106,18 @@ impl<M: PageMemory> Pages<M> {
 
     /// Homes of this node's regions are lost: they are not waited for.
     pub(super) fn lose_homes(&mut self, node: NodeId, over: Over) {
-        let places: Vec<HostKey> = self.hosts.keys().copied().collect();
+        let (places, now_ms): (Vec<HostKey>, u64) = (self.hosts.keys().copied().collect(), self.now_ms());
         for place in places {
             let Some(host) = self.hosts.get_mut(&place) else { continue };
             let is_over = |at: &usize| host.homes[*at].node == node && host.sharing.is_over(*at, over);
             let over: Vec<usize> = (0..host.homes.len()).filter(is_over).collect();
             if over.is_empty() {
+                continue;
+            }
+            if host.is_copied {
+                over.iter().for_each(|at| host.on_home_moves(*at, now_ms));
+                self.fail_flushes(place);
+                self.act(place);
                 continue;
             }
             self.note_unsaved(place, &over);

@@ -27,6 +27,11 @@ pub trait PageMemory {
     /// **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] where the memory is used or made in a way that does not allow it.
     fn open(&mut self, join: &Join, node: NodeId) -> Result<Self::Pages, NotShared>;
 
+    /// Opens the extent of a region with copies whose home this node, `node`, has become.
+    ///
+    /// **Errors**: where the region was removed.
+    fn open_home(&mut self, extent: (Gid, Slot), node: NodeId) -> Result<Self::Pages, NotShared>;
+
     /// Returns the rights that a grant gives to an extent of that length. **Errors**: [`Error::GrantRefused`].
     fn rights(&self, gid: Gid, extent: (Slot, u64), grant: Grant) -> Result<Rights>;
 
@@ -91,6 +96,12 @@ pub trait HomePages: Clone {
     ///
     /// **Errors**: as of [`PageMemory::open`].
     fn keep_in_place(&self, join: &Join, node: NodeId) -> Result<(), NotShared>;
+
+    /// The slot of the region's only extent, where that has copies on other nodes. Its bytes are written by way of those.
+    fn copied_slot(&self) -> Option<Slot>;
+
+    /// Returns false where another node may be home of an extent with copies. True for all others.
+    fn answers(&self) -> bool;
 
     /// Says of the extents whether newer bytes of their pages are elsewhere, and stay there.
     fn set_lacks_pages(&self, lacks: bool);

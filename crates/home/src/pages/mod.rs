@@ -17,6 +17,8 @@
 //! | `host` | a region where it is mapped |
 //! | `wires` | numbered messages over connections that break and are made anew |
 //! | `delivery` | messages of homes and hosts: the effect of each, and how they leave |
+//! | `copied_homes` | homes whose bytes have copies on other nodes |
+//! | `flushes` | stores of this host that go to all holders |
 //! | `joins` | clients that will map: their host joins homes |
 //! | `leaves` | clients that unmap, or are gone: their host leaves homes |
 //! | `sharers` | hosts that join homes of this node and leave them |
@@ -25,8 +27,10 @@
 //! | `looks` | counts of pages for programs that look at the node |
 //! | `returns` | nodes that were taken for lost and are back: as homes, as hosts, and the part of the others |
 
+mod copied_homes;
 mod delivery;
 mod events;
+mod flushes;
 mod holds;
 mod home;
 mod host;
@@ -46,6 +50,7 @@ mod tests;
 mod vectors;
 mod wires;
 
+pub(crate) use copied_homes::WriteOfPages;
 pub(crate) use events::Asker;
 pub use events::{PageInput, PageOutput, PageTerms};
 pub use host::{NODE_SLOTS, SLOTS};
@@ -58,12 +63,12 @@ use crate::wire_output::WireOutput;
 use hanare_protocol::id::{ClientId, Epoch, Gid, NodeId};
 use hanare_protocol::page::membership::{FencedHosts, JoinQueue, Over, ReturnedPages};
 use hanare_protocol::page::{Face, HostId, Recalls};
-use hanare_protocol::wire::page::{NodeMessage, PageRequest, Settled, decode_frame};
+use hanare_protocol::wire::page::{NodeMessage, Outcome, PageRequest, Settled, decode_frame};
 use hanare_protocol::{Error, Result};
 use home::PageHome;
 use host::PageHost;
 use looks::Past;
-use outgoing::Outgoing;
+use outgoing::{Arrival, Outgoing};
 use reply::{ClosedReply, OpenReply};
 use request::HostKey;
 use sharers::PendingJoin;
@@ -110,6 +115,16 @@ pub struct Pages<M: PageMemory> {
     /// Regions whose pages come home before the node ends, which keeps its bytes. Nobody gets a page of them any more.
     ending: Option<Vec<(Face, M::Pages)>>,
     past: Past,
+    /// The message of another node that is heard.
+    hearing: Option<Arrival>,
+    /// Memberships at homes that have gone to other nodes. Those speak to the hosts.
+    silent_shares: VecDeque<u64>,
+    /// Messages to such homes that are not confirmed, and until when.
+    held_late: Vec<(u64, Arrival)>,
+    /// Number of homes that were ever begun.
+    homes_begun: u64,
+    /// Lives of nodes that ended lately.
+    lives_over: VecDeque<(NodeId, Over)>,
 }
 
 impl<M: PageMemory> Pages<M> {
@@ -138,6 +153,11 @@ impl<M: PageMemory> Pages<M> {
             recalls: Recalls::new((answer - answer / 4).as_millis() as u64),
             ending: None,
             past: Past::default(),
+            hearing: None,
+            silent_shares: VecDeque::new(),
+            held_late: Vec::new(),
+            homes_begun: 0,
+            lives_over: VecDeque::new(),
             terms,
         }
     }
@@ -233,8 +253,10 @@ impl<M: PageMemory> Pages<M> {
         !self.join_queue.is_empty()
             || self.hosts.values().any(|host| host.sharing.waits())
             || !self.fenced.is_empty()
-            || self.homes.values().any(|home| home.is_returning() || home.draining().next().is_some())
+            || self.homes.values().any(|home| home.is_returning() || home.waits_for_clock() || home.draining().next().is_some())
+            || self.hosts.values().any(|host| host.awaits_home() || host.flushes.is_asked())
             || self.recalls.any_wait()
+            || !self.held_late.is_empty()
             || self.wires.waits()
     }
 
@@ -253,8 +275,11 @@ impl<M: PageMemory> Pages<M> {
         }
         self.looked = self.now;
         self.wires.tick(self.now_ms(), &mut self.outputs);
+        self.let_late_go();
+        self.write_again();
         self.try_pending_joins();
         self.let_leavers_go();
+        self.give_up_homes();
         self.go_on_leaving();
         self.go_on_handing();
         self.ask_again();
@@ -308,10 +333,16 @@ impl<M: PageMemory> Pages<M> {
         let home = known.and_then(|(gid, host)| Some((self.homes.get_mut(&gid)?, gid, host)));
         let Some((home, gid, host)) = home.filter(|(home, ..)| !home.is_returning() && !is_ending) else {
             // A page and the end of a share cross: the thread is told, and its link serves on.
-            let reply = PageReply::not_shared(requests);
+            let reply = PageReply::all(requests, Outcome::NotShared);
             self.outputs.push_back(PageOutput::Grant { session, seq, reply });
             return Ok(());
         };
+        if !home.answers() {
+            // The thread asks again.
+            let reply = PageReply::all(requests, Outcome::NotNow);
+            self.outputs.push_back(PageOutput::Grant { session, seq, reply });
+            return Ok(());
+        }
         let reply = home.on_page_requests(host, session, requests, &mut outgoing);
         let key = home.key_of(host);
         let reply = match (reply, key) {
@@ -390,7 +421,12 @@ impl<M: PageMemory> Pages<M> {
         };
         let page = (!page.is_empty()).then(|| page.into());
         match self.wires.hear(place, frame, &mut self.outputs) {
-            Brought::Message(from, life, message) => self.on_node_message((from, life), message, page),
+            Brought::Message(arrival, message) => {
+                let (from, life, _) = arrival.from;
+                self.hearing = Some(arrival);
+                self.on_node_message((from, life), message, page);
+                self.hearing = None;
+            }
             Brought::Another(node, life) => {
                 tracing::info!("another process answers where {node} was");
                 self.on_node_lost(node, Over::AllBut(life));
@@ -401,6 +437,7 @@ impl<M: PageMemory> Pages<M> {
 
     /// Ends lives of a node: membership says so, it cannot be reached, or another process has its place.
     fn on_node_lost(&mut self, node: NodeId, over: Over) {
+        self.note_over(node, over);
         let goes_on = |home: &PageHome<M::Pages>| home.has_live(node, over);
         // Late news of a life before: what is said to the one that goes on is said still.
         let is_met = |host: &PageHost<M::Frames>| {

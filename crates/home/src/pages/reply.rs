@@ -50,9 +50,9 @@ impl<H: HomePages> PageReply<H> {
         PageReply { records: Vec::new() }
     }
 
-    /// The reply to who asks for pages of a region that is not shared with it any more.
-    pub(super) fn not_shared(requests: &[PageRequest]) -> PageReply<H> {
-        let granted = Granted::without(Outcome::NotShared);
+    /// The reply of one outcome, without a page.
+    pub(super) fn all(requests: &[PageRequest], outcome: Outcome) -> PageReply<H> {
+        let granted = Granted::without(outcome);
         let record = |request: &PageRequest| RequestReply {
             page: Page(request.page),
             ticket: request.ticket,

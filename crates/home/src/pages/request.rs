@@ -31,6 +31,11 @@ pub enum RegionRequest<F> {
         /// The region.
         gid: Gid,
     },
+    /// Stores of this host's programs to a region are to be at all nodes that hold its bytes.
+    Flush {
+        /// The region.
+        gid: Gid,
+    },
 }
 
 /// The page words and frames that a node keeps apart for one region. Programs that may not write have their own, shared with programs of

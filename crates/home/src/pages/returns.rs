@@ -21,7 +21,7 @@ use super::host::{HomeRoute, PageHost};
 use super::memory::{PageBytes, PageMemory};
 use super::outgoing::Outgoing;
 use super::request::HostKey;
-use hanare_protocol::id::NodeId;
+use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::page::membership::ReturnOutcome as HandedOver;
 use hanare_protocol::page::membership::table::HomePhase;
 use hanare_protocol::page::{Access, Page, ToHome, ToHost};
@@ -39,6 +39,8 @@ impl<M: PageMemory> Pages<M> {
         let unheard = self.wires.begin_anew(&mut self.outputs);
         self.keep_unsent(unheard);
         let is = self.me.map_or(was, |(is, _)| is);
+        // Another node may be home of bytes with copies. If none is, their home begins from what all holders know.
+        self.copied_homes().into_iter().for_each(|(gid, _)| self.end_home(gid, false));
         self.homes.values_mut().for_each(|home| home.begin_return(was, is));
         self.recalls.on_return();
         let all: Vec<HostKey> = self.hosts.keys().copied().collect();
@@ -84,6 +86,8 @@ impl<M: PageMemory> Pages<M> {
     pub(super) fn begin_anew_with(&mut self, place: HostKey, at: usize) {
         let Some(host) = self.hosts.get_mut(&place) else { return };
         let before = host.homes[at].key;
+        // No page of it is here any more. A program asks its next home, when it wants one.
+        (host.flushes.waits_since_ms, host.flushes.has_sent, host.flushes.has_failed) = (None, false, false);
         let key = self.memory.draw().unwrap_or(before.wrapping_add(1));
         host.begin_anew_with(at, key);
         self.keys.remove(&before);
@@ -104,19 +108,43 @@ impl<M: PageMemory> Pages<M> {
     }
 
     /// A home that was taken for lost is back, and takes what is here. Or it took this host for lost.
-    pub(super) fn on_returned(&mut self, (from, address): (NodeId, &str), (key, share): (u64, u64), takes: bool) {
+    pub(super) fn on_returned(
+        &mut self,
+        (from, life, address): (NodeId, Incarnation, &str),
+        (key, share): (u64, u64),
+        takes: bool,
+    ) {
         let Some((place, at)) = self.keys.get(&key).copied() else {
-            let unsent = takes.then(|| self.returned.asked((key, share))).flatten();
+            let asked = takes.then(|| self.returned.asked((key, share), (from, address.to_owned()))).flatten();
+            let unsent = asked.map(|(mut unsent, (before, _))| {
+                unsent.extend(self.unconfirmed_pages(before, from, share));
+                unsent
+            });
             return self.say_farewell((from, address), share, unsent.as_deref());
         };
         let now_ms = self.now_ms();
         let Some(host) = self.hosts.get_mut(&place) else { return };
+        let before = host.homes[at].node;
         (host.homes[at].node, host.homes[at].address) = (from, address.to_owned());
+        if takes && host.is_copied && before != from {
+            host.on_home_moves(at, now_ms);
+            host.sharing.meet_in_place(at, life);
+            self.fail_flushes(place);
+            if self.me.is_some_and(|(me, _)| me == before) {
+                self.end_home(place.gid, false);
+            }
+            let pages = self.unconfirmed_pages(before, from, share);
+            if let Some(host) = self.hosts.get_mut(&place) {
+                host.homes[at].unsent.extend(pages);
+            }
+        }
+        let Some(host) = self.hosts.get_mut(&place) else { return };
         if !takes && host.sharing.share(at) == Some(share) {
             tracing::error!("{}: {from} could not reach this node for a while, and did without it", place.gid);
             if host.drop_pages(&BTreeSet::from([at])) {
                 self.note_lost(place);
             }
+            self.fail_flushes(place);
         }
         if let Some(host) = self.hosts.get_mut(&place) {
             host.sharing.on_returned(at, share, takes, now_ms);
@@ -125,8 +153,21 @@ impl<M: PageMemory> Pages<M> {
         self.go_on_handing();
     }
 
+    /// Pages by a membership that a home of before may not have shown to its copies. Where it asks again, they are on their way to it.
+    fn unconfirmed_pages(&self, before: NodeId, asks: NodeId, share: u64) -> Vec<Arc<Outgoing>> {
+        let is_page = |outgoing: &&Arc<Outgoing>| match outgoing.message {
+            NodeMessage::ToHome { share: of, message: ToHome::WriteBack { .. }, .. } => of == share,
+            _ => false,
+        };
+        let unconfirmed = self.wires.unconfirmed(before).filter(|_| before != asks);
+        unconfirmed.filter(is_page).cloned().collect()
+    }
+
     /// A host speaks of a membership that this home does not know, or not any more. It is told so.
     pub(super) fn say_not_shared(&mut self, to: NodeId, share: u64) -> Result<()> {
+        if self.silent_shares.contains(&share) {
+            return Ok(());
+        }
         tracing::debug!("{to} speaks of pages that are not shared with it any more");
         if let Some(address) = self.wires.address_of(to) {
             self.send(Outgoing { node: to, address, message: NodeMessage::NotShared { share }, bytes: None });
@@ -144,7 +185,7 @@ impl<M: PageMemory> Pages<M> {
         });
         // A host that has left meanwhile has nothing.
         match route {
-            Some((key, address)) => self.on_returned((from, &address), (key, share), false),
+            Some((key, address)) => self.on_returned((from, self.terms.life, &address), (key, share), false),
             None => self.drop_late_grants(share),
         }
         Ok(())

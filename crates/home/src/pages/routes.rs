@@ -3,7 +3,7 @@
 use hanare_protocol::id::{NodeId, Slot};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::{Consistency, Page};
-use hanare_protocol::placement::{Extent, Layout, Piece, Routes};
+use hanare_protocol::placement::{Extent, Layout, Piece, Routes, Span};
 use hanare_protocol::wire::page::Join;
 use hanare_protocol::{Error, Result};
 
@@ -24,6 +24,20 @@ impl PageRoutes {
             return Err(Error::BadUse { region: join.name.clone(), reason });
         }
         Ok(PageRoutes { node, layout: join.layout.clone().into(), is_coherent })
+    }
+
+    /// The pages of the only extent of a region, of that length, in a slot of this node.
+    pub fn of_extent(node: NodeId, slot: Slot, len: u64) -> PageRoutes {
+        let layout = Layout { spans: vec![Span { len, chunk: 0, extents: vec![Extent { node, slot, len }] }] };
+        PageRoutes { node, layout: layout.into(), is_coherent: true }
+    }
+
+    /// The place of a page's bytes in its extent: the first, and how many are the region's.
+    pub fn place(&self, page: Page) -> (u64, u64) {
+        let at = page.0.saturating_mul(PAGE_LEN);
+        let len = PAGE_LEN.min(self.layout.len().saturating_sub(at));
+        let piece = (len > 0).then(|| self.layout.pieces(at, len).next()).flatten();
+        piece.map_or((0, 0), |piece| (piece.offset, piece.len))
     }
 
     /// The node on which they lie.
@@ -62,4 +76,11 @@ impl PageRoutes {
         };
         pages.iter().map(page).collect()
     }
+}
+
+/// The error for a coherent mapping of a region with copies that lies in parts.
+pub(super) fn several_extents(region: &str) -> Error {
+    let reason = "a region with copies is mapped coherent if it has one extent; create it with --place local or node=K, or map it \
+                  explicit or entry";
+    Error::BadUse { region: region.to_owned(), reason: reason.to_owned() }
 }

@@ -4,7 +4,7 @@ use super::Pages;
 use super::home::PageHome;
 use super::memory::{HomePages, NotShared, PageMemory};
 use super::outgoing::Outgoing;
-use super::routes::PageRoutes;
+use super::routes::{PageRoutes, several_extents};
 use hanare_protocol::id::{Gid, Grant, Incarnation, NodeId, Rights};
 use hanare_protocol::page::membership::{Joiner, Life, Tried, Waiting};
 use hanare_protocol::page::{Consistency, HostId};
@@ -89,7 +89,7 @@ impl<M: PageMemory> Pages<M> {
         if let Some(home) = self.homes.get(&join.gid) {
             home.check(join).map_err(|error| NotShared { error, passes: home.is_being_left() })?;
         }
-        if self.homes.get(&join.gid).is_none_or(PageHome::is_left) {
+        if self.homes.get(&join.gid).is_none_or(PageHome::is_unused) {
             self.hear_of_recalls(None);
             if self.homes.contains_key(&join.gid) && self.has_waiting_stages(join.gid) {
                 let reason = "commands wait for its pages; its directory begins anew when they are done".to_owned();
@@ -105,10 +105,19 @@ impl<M: PageMemory> Pages<M> {
             }
             let routes = PageRoutes::new(join, me)?;
             let memory = self.memory.open(join, me)?;
-            self.homes.insert(join.gid, PageHome::new(join, (routes, memory), lost));
+            check_copied((join, follows), me, memory.copied_slot().is_some())?;
+            if !memory.answers() {
+                // The home is another node, or begins with the hosts that all holders know.
+                return Err(NotShared::passing(Error::GrantRefused { gid: join.gid, node: me }));
+            }
+            let mut home = PageHome::new(join, (routes, memory), lost);
+            self.number_writes(&mut home);
+            self.homes.insert(join.gid, home);
         }
-        let share = self.memory.draw()?;
         let home = self.homes.get_mut(&join.gid).expect("just made");
+        let Some(share) = home.make_known(&joiner(join, life), rights, || self.memory.draw())? else {
+            return Err(NotShared::passing(Error::GrantRefused { gid: join.gid, node: me }));
+        };
         if !follows && join.consistency != Consistency::Coherent {
             home.memory().keep_in_place(join, me)?;
         }
@@ -117,7 +126,7 @@ impl<M: PageMemory> Pages<M> {
                 Error::LimitReached { what: "hosts that ever mapped a region".to_owned(), limit: u64::from(u16::MAX) }.into()
             );
         }
-        let is_own = join.node == me && join.readers.is_none();
+        let is_own = join.node == me && join.readers.is_none() && home.copied_slot().is_none();
         let joined = home.join(joiner(join, life), (share, rights), (epoch, is_own));
         self.shares.insert(joined.share, (join.gid, joined.host));
         Ok(joined)
@@ -190,6 +199,25 @@ impl<M: PageMemory> Pages<M> {
         // Stages that waited for one another there have their pages. A directory that begins anew would know nothing of them.
         self.ask_unasked();
     }
+}
+
+/// Refuses programs of an older release, which do not flush, and regions that lie in parts.
+fn check_copied((join, follows): (&Join, bool), me: NodeId, is_copied: bool) -> Result<(), NotShared> {
+    if join.consistency != Consistency::Coherent || (!is_copied && !follows) {
+        return Ok(());
+    }
+    if !is_copied {
+        let reason = "the region gets copies, or has lost its last ones; it is asked again".to_owned();
+        return Err(NotShared::passing(Error::NodeLost { node: me, reason }));
+    }
+    if join.layout.extents().count() > 1 {
+        return Err(several_extents(&join.name).into());
+    }
+    if !follows {
+        let reason = "it has got copies since it was opened, or the program is of an older release; open it again".to_owned();
+        return Err(Error::BadUse { region: join.name.clone(), reason }.into());
+    }
+    Ok(())
 }
 
 /// The host that wants to join.

@@ -1,5 +1,7 @@
 //! Shared regions at one node, without another: frames of other nodes are written here.
 
+mod copied;
+
 use super::vectors::{PageVectors, VectorFrames};
 use super::*;
 use crate::memory::{Bytes, Need, Recall};
@@ -135,7 +137,7 @@ fn share(pages: &mut Pages<PageVectors>) -> u64 {
 fn share_as(pages: &mut Pages<PageVectors>, (consistency, follows): (Consistency, bool), spoken: u32) -> Vec<NodeMessage> {
     let extents = vec![Extent { node: OTHER, slot: Slot(0), len: PAGE_LEN }];
     let view = RegionView {
-        copies: 1,
+        copies: if follows && consistency == Consistency::Coherent { 2 } else { 1 },
         name: "a".to_owned(),
         gid: GID,
         owner: User { uid: 1, gid: 1 },
@@ -317,7 +319,8 @@ fn a_region_that_moved_is_mapped_beside_programs_that_mapped_it_before_unless_it
             let NodeMessage::Join(Join { mut layout, .. }) = join(key) else { unreachable!() };
             layout.extents_mut().for_each(|extent| extent.slot = Slot(slot));
             let NodeMessage::Join(asked) = join(key) else { unreachable!() };
-            NodeMessage::JoinFollowing(Join { layout, consistency, node, ..asked })
+            let join = Join { layout, consistency, node, ..asked };
+            if consistency == Consistency::Coherent { NodeMessage::Join(join) } else { NodeMessage::JoinFollowing(join) }
         };
         hear(&mut pages, 1, [asked(OTHER, 0, 77)]);
         let hail = Frame::Hail { node: THIRD, life: Incarnation(2), address: "far".to_owned(), channel: 1 };

@@ -24,11 +24,17 @@ pub struct PageVectors {
     regions: Rc<RefCell<BTreeMap<Gid, VectorPages>>>,
     /// Regions that programs of the node use past their pages.
     in_use: Rc<RefCell<BTreeSet<Gid>>>,
+    /// Regions with copies, by slot, and whether this node answers for them.
+    copied: Rc<RefCell<BTreeMap<Gid, (Slot, bool)>>>,
 }
 
 /// The pages of one region that lie at a home, by number; those that nobody wrote are zeros.
 #[derive(Clone, Debug, Default)]
-pub struct VectorPages(Rc<RefCell<BTreeMap<u64, PageBytes>>>);
+pub struct VectorPages {
+    pages: Rc<RefCell<BTreeMap<u64, PageBytes>>>,
+    /// The region, of whose node this is.
+    of: Option<(Gid, PageVectors)>,
+}
 
 /// The memory of each host that is a home of the region, where its process runs.
 type HomesOfRegion = Vec<(HostId, Option<VectorPages>)>;
@@ -61,9 +67,15 @@ impl PageVectors {
         };
     }
 
+    /// A region's extent has copies, and the node answers for it, or not now.
+    pub fn set_copied(&self, gid: Gid, (slot, answers): (Slot, bool)) {
+        self.copied.borrow_mut().insert(gid, (slot, answers));
+    }
+
     /// The pages of a region.
     pub fn pages(&self, gid: Gid) -> VectorPages {
-        self.regions.borrow_mut().entry(gid).or_default().clone()
+        let pages = self.regions.borrow_mut().entry(gid).or_default().pages.clone();
+        VectorPages { pages, of: Some((gid, self.clone())) }
     }
 }
 
@@ -77,6 +89,10 @@ impl PageMemory for PageVectors {
             return Err(NotShared::passing(Error::BadUse { region: join.name.clone(), reason }));
         }
         Ok(self.pages(join.gid))
+    }
+
+    fn open_home(&mut self, (gid, _): (Gid, Slot), _node: NodeId) -> Result<VectorPages, NotShared> {
+        Ok(self.pages(gid))
     }
 
     fn rights(&self, _gid: Gid, _extent: (Slot, u64), _grant: Grant) -> Result<Rights> {
@@ -116,10 +132,18 @@ impl HomePages for VectorPages {
         Ok(())
     }
 
+    fn copied_slot(&self) -> Option<Slot> {
+        self.copied().map(|(slot, _)| slot)
+    }
+
+    fn answers(&self) -> bool {
+        self.copied().is_none_or(|(_, answers)| answers)
+    }
+
     fn set_lacks_pages(&self, _lacks: bool) {}
 
     fn read_page(&self, page: u64) -> Result<PageBytes> {
-        let bytes = self.0.borrow().get(&page).cloned();
+        let bytes = self.pages.borrow().get(&page).cloned();
         Ok(bytes.unwrap_or_else(|| vec![0; PAGE_LEN as usize].into()))
     }
 
@@ -128,12 +152,17 @@ impl HomePages for VectorPages {
     }
 
     fn write_page(&self, page: u64, bytes: &[u8]) -> Result<()> {
-        self.0.borrow_mut().insert(page, bytes.into());
+        self.pages.borrow_mut().insert(page, bytes.into());
         Ok(())
     }
 }
 
 impl VectorPages {
+    fn copied(&self) -> Option<(Slot, bool)> {
+        let (gid, node) = self.of.as_ref()?;
+        node.copied.borrow().get(gid).copied()
+    }
+
     /// Reads bytes of one page or several.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let mut done = 0;
@@ -174,7 +203,7 @@ impl VectorFrames {
     /// A program stores to a page, as its word allows.
     pub fn store(&self, page: Page, bytes: PageBytes) {
         match self.own(page) {
-            Some(own) => drop(own.0.borrow_mut().insert(page.0, bytes)),
+            Some(own) => drop(own.pages.borrow_mut().insert(page.0, bytes)),
             None => self.plain.borrow_mut().set_frame(page, Some(bytes)),
         }
     }

@@ -3,7 +3,7 @@
 //! Every node makes the connections that its own messages leave by ([`Dialing`] says when); what comes back on one are receipts. A node that
 //! cannot be reached, or whose process is another one, is lost.
 
-use super::outgoing::Outgoing;
+use super::outgoing::{Arrival, Outgoing, Speaker};
 use crate::wire_output::WireOutput;
 use hanare_protocol::id::{Incarnation, NodeId};
 use hanare_protocol::page::dialing::{Dialed, Phase};
@@ -20,7 +20,7 @@ const RECEIPT_COUNT: u32 = 32;
 pub(super) enum Brought {
     Nothing,
     /// A message that is heard for the first time, and from which life of which node.
-    Message(NodeId, Incarnation, NodeMessage),
+    Message(Arrival, NodeMessage),
     /// Another life of a node answers: the one before is over.
     Another(NodeId, Incarnation),
 }
@@ -52,9 +52,6 @@ pub(super) struct Wires {
     /// Connections of others, who made them, and the addresses at which those are reached.
     from: BTreeMap<u64, (Speaker, String)>,
 }
-
-/// The other end of a connection: a node, its life, the number of its channel.
-type Speaker = (NodeId, Incarnation, u64);
 
 impl Wires {
     pub fn new(life: Incarnation, address: String) -> Wires {
@@ -188,9 +185,24 @@ impl Wires {
                     outputs
                         .push_back(WireOutput::Send { place, frame: encode_frame(&Frame::Heard(receipt), None).into() }.into());
                 }
-                if is_new { Brought::Message(from.0, from.1, message) } else { Brought::Nothing }
+                if is_new { Brought::Message(Arrival { from, number }, message) } else { Brought::Nothing }
             }
         }
+    }
+
+    /// A message is not confirmed before [`Wires::let_go`]: its sender keeps it for the next home.
+    pub fn hold(&mut self, Arrival { from, number }: Arrival) {
+        self.heard.entry(from).and_modify(|courier| courier.hold(number));
+    }
+
+    /// A message may be confirmed.
+    pub fn let_go(&mut self, Arrival { from, number }: Arrival) {
+        self.heard.entry(from).and_modify(|courier| courier.let_go(number));
+    }
+
+    /// Messages that a node may not have heard.
+    pub fn unconfirmed(&self, node: NodeId) -> impl Iterator<Item = &Arc<Outgoing>> {
+        self.channels.get(&node).into_iter().flat_map(|channel| channel.courier.unconfirmed().map(|(_, outgoing)| outgoing))
     }
 
     /// The node was taken for lost: its unsent messages are void. Returns them.

@@ -231,6 +231,7 @@ impl ControlLoop {
             Request::Link(door) => self.ask_for_links(key, door, fds.pop()),
             Request::Own => Some(self.own_status(&user)),
             Request::Unshare { gid } => self.ask_service(key, RegionRequest::Unshare { gid }),
+            Request::FlushShared { gid } => self.ask_service(key, RegionRequest::Flush { gid }),
             Request::Prove { hellos } => Some(plain(match Hellos::try_from(hellos.as_slice()) {
                 Ok(hellos) => {
                     self.keys.secret_of(client.id.0, client.user, &hellos).map(Answer::Proof).map_err(|why| nonsense(why.0))

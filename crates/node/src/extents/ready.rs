@@ -46,8 +46,9 @@ impl Extents {
             if entry.held.has_copies() == is_ready {
                 continue;
             }
-            if is_ready {
-                entry.may_be_ready()?;
+            match is_ready {
+                true => entry.may_be_ready()?,
+                false => entry.is_mapped_nowhere()?,
             }
             new.push(*slot);
             others = others.max(entry.close(node, &self.thread_slots())?);
@@ -81,11 +82,14 @@ impl Extents {
 }
 
 impl Entry {
+    /// Refuses an extent that hosts map coherent: with copies its pages go other ways than without.
+    fn is_mapped_nowhere(&self) -> Result<()> {
+        if self.shares > 0 { self.refuse("hosts map it coherent; let their programs unmap it") } else { Ok(()) }
+    }
+
     /// Refuses what does not pass by itself.
     fn may_be_ready(&self) -> Result<()> {
-        if self.shares > 0 {
-            return self.refuse("hosts map it coherent; let their programs unmap it");
-        }
+        self.is_mapped_nowhere()?;
         if self.mappings > 0 {
             return self
                 .refuse("programs map it that cannot follow it: of an older release, or of too many extents; let them unmap it");

@@ -12,22 +12,24 @@ impl Extents {
     /// From here on an extent is reached through its pages alone, until [`Extents::unshare`]. Clients lose the right to reach it as it is.
     ///
     /// **Cost**: where clients had the right, a barrier in their threads. **Errors**: [`Error::GrantRefused`]; [`Error::BadUse`] where clients
-    /// gave out pointers. It passes while commands that began before are under way: those that come after are done by pages, until
-    /// [`Extents::cancel_share_wait`].
+    /// gave out pointers, or programs use queues of an extent with copies. It passes while commands that began before are under way: those that
+    /// come after are done by pages, until [`Extents::cancel_share_wait`]. Of an extent with copies there are no files: all hosts have frames.
     pub fn share(&self, gid: Gid, slot: Slot, grant: Grant) -> Result<(Arc<NodeExtent>, ExtentFiles), NotShared> {
         let mut entries = self.write();
         let node = entries.node;
         let entry = entries.of_mut(gid, slot).filter(|entry| entry.allows(grant).is_some() && !entry.is_closed);
         let entry = entry.ok_or(Error::GrantRefused { gid, node })?;
         let bad_use = |reason: String| Error::BadUse { region: gid.to_string(), reason };
-        if entry.held.has_copies() {
+        let has_copies = entry.held.has_copies();
+        if has_copies && entry.held.uses_queues() {
             return Err(bad_use(
-                "a region with copies is not mapped coherent; map it explicit or entry, or use a region without --copies"
-                    .to_owned(),
+                "programs use queues in it; map it explicit or entry, or make the queues in another region".to_owned(),
             )
             .into());
         }
-        self.check_gives_files(gid)?;
+        if !has_copies {
+            self.check_gives_files(gid)?;
+        }
         entry.is_wanted = true;
         match entry.direct.take_back(gid, self.thread_slots().clients()) {
             Standing::Free => {}
@@ -49,11 +51,23 @@ impl Extents {
         entry.shares += 1;
         let held = entry.held.clone();
         drop(entries);
+        if has_copies {
+            return Ok((held, Vec::new()));
+        }
         let files = held.with_own_file(|extent| extent.files(Rights::Write));
         if files.is_err() {
             self.unshare(slot, &held);
         }
         Ok((held, files?))
+    }
+
+    /// From here on an extent with copies is reached through its pages alone, until [`Extents::unshare`]: hosts map it, and its home was elsewhere.
+    pub fn share_home(&self, gid: Gid, slot: Slot) -> Result<Arc<NodeExtent>, NotShared> {
+        let mut entries = self.write();
+        let node = entries.node;
+        let entry = entries.of_mut(gid, slot).filter(|entry| entry.held.has_copies()).ok_or(Error::GrantRefused { gid, node })?;
+        entry.shares += 1;
+        Ok(entry.held.clone())
     }
 
     /// Ends the wait to share an extent: it is shared, or given up. The slot may be another region's by now.

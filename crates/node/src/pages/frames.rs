@@ -86,7 +86,7 @@ impl NodeFrames {
     }
 
     /// Protects pages from the stores of all clients.
-    fn protect(&self, run: Run) {
+    fn protect_run(&self, run: Run) {
         for client in self.mapped.iter().map(|(_, frames)| frames).chain(&self.detached) {
             match client.protect(run) {
                 // A page that it lost, or unmapped, is none of its own any more.
@@ -274,6 +274,10 @@ impl HostMemory for NodeFrames {
         }
     }
 
+    fn protect(&mut self, pages: Range<u64>) {
+        self.protect_run(Run { first: pages.start, count: pages.end - pages.start });
+    }
+
     fn punch(&mut self, page: Page) {
         self.punch_run(Run::one(page.0));
     }
@@ -286,7 +290,7 @@ impl HostMemory for NodeFrames {
         let Manner { home, keeps, wants_bytes } = manner;
         let run = Run { first: pages.start, count: pages.end - pages.start };
         if wants_bytes || keeps {
-            self.protect(run);
+            self.protect_run(run);
         }
         let Some(SharedMemory(memory)) = &self.homes[home].own else {
             let bytes = if wants_bytes { self.read_run(run) } else { None };
@@ -308,6 +312,7 @@ impl HostMemory for NodeFrames {
             Why::Forward { .. } => &mut self.counters.forwarded,
             Why::Recall { .. } => &mut self.counters.recalled,
             Why::Evict { .. } => &mut self.counters.evicted,
+            Why::Flush { .. } => return,
         };
         *counter += 1;
     }

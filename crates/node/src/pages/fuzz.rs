@@ -59,9 +59,11 @@ fn with_known(held: &ReportedExtent, mut message: NodeMessage) -> NodeMessage {
         NodeMessage::Leave { share }
         | NodeMessage::Forgot { share }
         | NodeMessage::NotShared { share }
+        | NodeMessage::Flush { share, .. }
         | NodeMessage::ToHome { share, .. } => drawn(share),
         NodeMessage::Joined { key, .. }
         | NodeMessage::Left { key }
+        | NodeMessage::Flushed { key, .. }
         | NodeMessage::Introduce { key, .. }
         | NodeMessage::ToHost { key, .. }
         | NodeMessage::HostGone { key } => drawn(key),

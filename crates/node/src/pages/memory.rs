@@ -9,7 +9,7 @@ use hanare_memory::frames::Run;
 use hanare_protocol::id::{Gid, NodeId, Slot};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Consistency;
-use hanare_protocol::placement::Routes;
+use hanare_protocol::placement::{Extent, Layout, Routes, Span};
 use hanare_protocol::wire::page::Join;
 use hanare_protocol::{Error, Result};
 use rustix::fs::{FallocateFlags, fallocate, fstat};
@@ -31,6 +31,8 @@ pub(crate) struct HomeMemory {
     shared: Vec<(Slot, Arc<NodeExtent>)>,
     /// Extents whose pages go by commands of programs that would not follow them.
     noted: Mutex<Vec<Slot>>,
+    /// The slot of the only extent, where that has copies on other nodes.
+    copied: Option<Slot>,
     table: Arc<Extents>,
 }
 
@@ -67,6 +69,7 @@ impl HomeMemory {
             extents: Vec::new(),
             shared: Vec::new(),
             noted: Mutex::default(),
+            copied: None,
             table: table.clone(),
         };
         for (extent, grant) in join.layout.extents().zip(&join.grants) {
@@ -76,10 +79,27 @@ impl HomeMemory {
             }
             let (held, files) = table.share(join.gid, extent.slot, *grant)?;
             memory.shared.push((extent.slot, held.clone()));
+            memory.copied = held.has_copies().then_some(extent.slot);
             check_files(&files, &join.name)?;
             memory.extents.push(Some(HomeExtent { held, files }));
         }
         Ok(memory)
+    }
+
+    /// The only extent of a region with copies, whose home this node has become. **Errors**: [`Error::GrantRefused`] where it was removed.
+    pub fn open_home((gid, slot): (Gid, Slot), node: NodeId, table: &Arc<Extents>) -> Result<HomeMemory, NotShared> {
+        let held = table.share_home(gid, slot)?;
+        let extents = vec![Extent { node, slot, len: held.len() }];
+        let layout = Layout { spans: vec![Span { len: held.len(), chunk: 0, extents }] };
+        Ok(HomeMemory {
+            gid,
+            layout: layout.into(),
+            extents: vec![Some(HomeExtent { held: held.clone(), files: Vec::new() })],
+            shared: vec![(slot, held)],
+            noted: Mutex::default(),
+            copied: Some(slot),
+            table: table.clone(),
+        })
     }
 
     /// True if the region still exists.
@@ -205,6 +225,14 @@ impl HomePages for SharedMemory {
 
     fn keep_in_place(&self, join: &Join, node: NodeId) -> Result<(), NotShared> {
         self.0.keep_in_place(join, node)
+    }
+
+    fn copied_slot(&self) -> Option<Slot> {
+        self.0.copied
+    }
+
+    fn answers(&self) -> bool {
+        self.0.copied.is_none_or(|slot| self.0.table.answers(self.0.gid, slot))
     }
 
     fn set_lacks_pages(&self, lacks: bool) {

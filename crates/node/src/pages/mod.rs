@@ -53,6 +53,10 @@ impl PageMemory for NodePages {
         HomeMemory::open(join, node, &self.extents).map(Arc::new).map(SharedMemory)
     }
 
+    fn open_home(&mut self, extent: (Gid, Slot), node: NodeId) -> Result<SharedMemory, NotShared> {
+        HomeMemory::open_home(extent, node, &self.extents).map(Arc::new).map(SharedMemory)
+    }
+
     fn rights(&self, gid: Gid, extent: (Slot, u64), grant: Grant) -> Result<Rights> {
         self.extents.rights(gid, extent, grant)
     }

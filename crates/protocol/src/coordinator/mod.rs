@@ -474,6 +474,7 @@ impl Coordinator {
             | Request::Hold { .. }
             | Request::Link(_)
             | Request::Unshare { .. }
+            | Request::FlushShared { .. }
             | Request::Prove { .. } => region::not_forwarded(task).into(),
         }
     }

@@ -24,6 +24,7 @@
 //! | A home answers nothing when its lease is over; the coordinator elects another only then | the caller |
 //! | An update that a client sends again is not applied again, at no home | [`DoneCalls`]; the exploration has it |
 //! | Stores of one release have their effect with their last part, at all holders or at none | [`PendingStores`] |
+//! | The next home first gets the pages of hosts that map the extent coherently | [`PageTable`] |
 
 mod copy;
 mod digests;
@@ -33,6 +34,7 @@ mod explore;
 mod holders;
 mod home;
 mod home_states;
+mod page_table;
 mod pending_stores;
 #[cfg(test)]
 mod writers;
@@ -43,6 +45,7 @@ pub use done::{DoneBefore, DoneCalls, Once, UpdateCall};
 pub use holders::{HolderOutput, HolderSet, Holders, HoldersState};
 pub use home::HomeLog;
 pub use home_states::{HomeOutput, PeerState};
+pub use page_table::{MappingHost, PageChange, PageTable};
 pub use pending_stores::{PartOfStores, PartRefusal, PendingStores};
 #[cfg(test)]
 use writers::Writers;

@@ -80,3 +80,9 @@ pub const AHEAD_COUNT_MAX: usize = 64;
 
 /// Most extents that one message names because other hosts use them most.
 pub const USED_ELSEWHERE_COUNT_MAX: usize = 256;
+
+/// Longest network address of a host that maps an extent coherently: a name of 255 bytes and more.
+pub const PAGE_HOST_ADDRESS_LEN_MAX: usize = 512;
+
+/// Most pages of one flush of a coherent mapping: what [`PENDING_LEN_MAX`] has room for, with some left.
+pub const FLUSH_PAGE_COUNT_MAX: usize = 15 << 10;

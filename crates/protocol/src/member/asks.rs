@@ -141,6 +141,7 @@ fn describe(what: &Request) -> String {
         | Request::Hold { .. }
         | Request::Link(_)
         | Request::Unshare { .. }
+        | Request::FlushShared { .. }
         | Request::Prove { .. } => "answer".to_owned(),
     }
 }

@@ -26,13 +26,22 @@ pub struct Courier<M> {
     unconfirmed: BTreeMap<u64, M>,
     heard: Receipt,
     beyond: BTreeSet<u64>,
+    /// Messages that were heard and are not to be confirmed yet.
+    held: BTreeSet<u64>,
     /// Messages that arrived since the last receipt.
     owes: u32,
 }
 
 impl<M> Default for Courier<M> {
     fn default() -> Courier<M> {
-        Courier { sent: 0, unconfirmed: BTreeMap::new(), heard: Receipt::default(), beyond: BTreeSet::new(), owes: 0 }
+        Courier {
+            sent: 0,
+            unconfirmed: BTreeMap::new(),
+            heard: Receipt::default(),
+            beyond: BTreeSet::new(),
+            held: BTreeSet::new(),
+            owes: 0,
+        }
     }
 }
 
@@ -72,6 +81,16 @@ impl<M> Courier<M> {
         true
     }
 
+    /// A message that was heard is not confirmed before [`Courier::let_go`]: the other end keeps it as long.
+    pub fn hold(&mut self, number: u64) {
+        self.held.insert(number);
+    }
+
+    /// A message is held no more.
+    pub fn let_go(&mut self, number: u64) {
+        self.held.remove(&number);
+    }
+
     /// The receipt for the other end, if something arrived after the last one. It goes with the next message, or by itself after a while.
     pub fn receipt(&mut self) -> Option<Receipt> {
         self.receipt_after(1)
@@ -81,7 +100,11 @@ impl<M> Courier<M> {
     pub fn receipt_after(&mut self, count: u32) -> Option<Receipt> {
         let is_due = self.owes >= count.max(1);
         self.owes = if is_due { 0 } else { self.owes };
-        is_due.then(|| Receipt { up_to: self.heard.up_to, beyond: self.beyond.iter().copied().collect() })
+        is_due.then(|| {
+            let up_to = self.held.first().map_or(self.heard.up_to, |held| self.heard.up_to.min(held.saturating_sub(1)));
+            let beyond = self.beyond.iter().copied().filter(|number| !self.held.contains(number)).collect();
+            Receipt { up_to, beyond }
+        })
     }
 
     /// Takes a receipt of the other end. Receipts may be lost, repeated and overtaken.

@@ -67,7 +67,7 @@ pub enum Refusal {
 
 /// A host's message to a page's home.
 ///
-/// **Cost**: below 32 bytes each; [`ToHome::WriteBack`] carries the page as well.
+/// **Cost**: below 32 bytes each; [`ToHome::WriteBack`] and [`ToHome::Store`] carry the page as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ToHome {
     /// Wants the page. One message for the access and all coherence work that it needs.
@@ -111,6 +111,13 @@ pub enum ToHome {
     Ack {
         /// The version that was invalidated.
         version: Version,
+    },
+    /// The page's bytes, for a flush. The host goes on owning it. Since version 28.
+    Store {
+        /// The version that the host owns.
+        version: Version,
+        /// The flush's number at the host.
+        flush: u64,
     },
 }
 
@@ -191,7 +198,7 @@ pub enum ToHost {
 impl ToHome {
     /// True if the page's bytes travel with it.
     pub fn has_bytes(&self) -> bool {
-        matches!(self, ToHome::WriteBack { .. })
+        matches!(self, ToHome::WriteBack { .. } | ToHome::Store { .. })
     }
 }
 

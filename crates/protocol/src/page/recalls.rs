@@ -249,6 +249,14 @@ impl<A: Copy + PartialEq, R: Copy, E> Recalls<A, R, E> {
         self.stages.remove(&face).map(|stage| stage.pages_of(face))
     }
 
+    /// The stages that need pages of a region.
+    pub fn of_region(&self, region: R) -> Vec<Face>
+    where
+        R: PartialEq,
+    {
+        self.stages.iter().filter(|(_, stage)| stage.region == region).map(|(face, _)| *face).collect()
+    }
+
     /// The stages of one who asks.
     pub fn of(&self, asker: A) -> Vec<Face> {
         self.stages.iter().filter(|(_, stage)| stage.asker == asker).map(|(face, _)| *face).collect()

@@ -118,6 +118,7 @@ impl Pool {
                     self.post(host, To::Home(message), bytes.is_some() && host != 0, hops);
                 }
                 HostOutput::Host { to, message, bytes, .. } => self.post(host, To::Host(to, message), bytes.is_some(), hops),
+                HostOutput::Flush { .. } => {}
             }
         }
     }

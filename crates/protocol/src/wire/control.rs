@@ -212,13 +212,20 @@ pub enum Request {
         /// The mapping's promise.
         consistency: Consistency,
     },
+    /// Stores of this host's programs through coherent mappings of a region go to all nodes that hold its bytes. Answered by [`Answer::Ok`].
+    /// Since version 28.
+    FlushShared {
+        /// The region.
+        gid: Gid,
+    },
 }
 
 impl Request {
     /// The first version of the wire that has the request.
     pub fn since(&self) -> u32 {
         match self {
-            Request::AttachAs { .. } | Request::ProveTenant { .. } | Request::Tenants(_) | Request::ShareFollowing { .. } => 28,
+            Request::AttachAs { .. } | Request::ProveTenant { .. } | Request::Tenants(_) => 28,
+            Request::ShareFollowing { .. } | Request::FlushShared { .. } => 28,
             _ => OLDEST,
         }
     }

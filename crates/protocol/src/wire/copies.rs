@@ -10,10 +10,11 @@
 use super::Malformed;
 use super::command::Op;
 use super::queue::QueueCall;
-use crate::copies::{DigestCall, DoneCalls, HolderSet, Once, Position, Term, UpdateCall};
+use crate::copies::{DigestCall, DoneCalls, HolderSet, Once, PageChange, PageTable, Position, Term, UpdateCall};
 use crate::heap::{HEAP_ANSWER_LEN, Heap, HeapCall};
 use crate::id::{Gid, NodeId};
-use crate::limits::{STAGE_LEN, WRITE_RANGE_COUNT_MAX};
+use crate::limits::{PAGE_LEN, STAGE_LEN, WRITE_RANGE_COUNT_MAX};
+use crate::page::{Page, Version};
 use crate::queue::PortTable;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -164,6 +165,13 @@ pub enum ToCopy {
         /// The part.
         entry: Arc<ExtentWrite>,
     },
+    /// The hosts that map the extent coherently, for a copy that is made, where there are any. It comes before [`ToCopy::Made`]. Since version 28.
+    Pages {
+        /// The home's term.
+        term: Term,
+        /// The hosts, and their pages.
+        table: PageTable,
+    },
 }
 
 /// A copy's message to its home.
@@ -212,7 +220,7 @@ pub struct ExtentWrite {
     pub operand: Vec<u8>,
     /// The call that it is a part of, where it must not be done twice.
     pub once: Option<Once>,
-    /// A call that has its place among the writes. It comes with a put of no bytes, but for a part of stores.
+    /// A call that has its place among the writes. It comes with a put of no bytes, but for a part of stores and a page that came home.
     pub call: Option<ExtentCall>,
 }
 
@@ -232,6 +240,10 @@ pub enum ExtentCall {
     },
     /// The last part of those stores will not come. Since version 28.
     ForgetStores(UpdateCall),
+    /// A page came home from its owner, in that version. It comes with the page's bytes. Since version 28.
+    Page(Version),
+    /// The hosts that map the extent change. Since version 28.
+    Hosts(PageChange),
 }
 
 impl ExtentWrite {
@@ -273,12 +285,28 @@ impl ExtentWrite {
         self
     }
 
+    /// The page that came home, and its version.
+    pub fn page(&self) -> Option<(Page, Version)> {
+        let (Some(ExtentCall::Page(version)), [(at, len)]) = (&self.call, &self.ranges[..]) else { return None };
+        (at.is_multiple_of(PAGE_LEN) && *len <= PAGE_LEN).then(|| (Page(at / PAGE_LEN), *version))
+    }
+
+    /// True if it has its effect at holders that speak version 28 alone.
+    pub fn is_since_28(&self) -> bool {
+        matches!(
+            self.call,
+            Some(ExtentCall::Store { .. } | ExtentCall::ForgetStores(_) | ExtentCall::Page(_) | ExtentCall::Hosts(_))
+        )
+    }
+
     /// Bytes of all ranges; of a call on a heap, those of its answers.
     pub fn len_bytes(&self) -> u64 {
         match &self.call {
             Some(ExtentCall::Heap(call)) => HEAP_ANSWER_LEN.saturating_mul(call.wishes.len() as u64),
-            Some(ExtentCall::Digests(_) | ExtentCall::Queue(_) | ExtentCall::ForgetStores(_)) => 0,
-            None | Some(ExtentCall::Store { .. }) => self.ranges.iter().map(|(_, len)| *len).fold(0, u64::saturating_add),
+            Some(ExtentCall::Digests(_) | ExtentCall::Queue(_) | ExtentCall::ForgetStores(_) | ExtentCall::Hosts(_)) => 0,
+            None | Some(ExtentCall::Store { .. } | ExtentCall::Page(_)) => {
+                self.ranges.iter().map(|(_, len)| *len).fold(0, u64::saturating_add)
+            }
         }
     }
 
@@ -293,11 +321,17 @@ impl ExtentWrite {
     ///
     /// **Errors**: [`Malformed`], with the reason.
     pub fn check(&self, extent_len: u64) -> Result<(), Malformed> {
-        let is_part = matches!(self.call, Some(ExtentCall::Store { .. }));
-        if is_part && (self.op != Op::Put || self.once.is_none()) {
-            return Err(Malformed("stores that count together, and have no number"));
+        match self.call {
+            Some(ExtentCall::Store { .. }) if self.op != Op::Put || self.once.is_none() => {
+                return Err(Malformed("stores that count together, and have no number"));
+            }
+            Some(ExtentCall::Page(_)) if self.op != Op::Put || self.once.is_some() || self.page().is_none() => {
+                return Err(Malformed("a page that came home, and is none"));
+            }
+            _ => {}
         }
-        if let Some(call) = self.call.as_ref().filter(|_| !is_part) {
+        let has_bytes = matches!(self.call, Some(ExtentCall::Store { .. } | ExtentCall::Page(_)));
+        if let Some(call) = self.call.as_ref().filter(|_| !has_bytes) {
             if self.op != Op::Put || !self.ranges.is_empty() || !self.operand.is_empty() {
                 return Err(Malformed("a call on an extent that also writes"));
             }
@@ -308,7 +342,9 @@ impl ExtentWrite {
                 // Its ports have numbers of their own.
                 ExtentCall::Queue(_) if self.once.is_some() => Err(Malformed("a call on queues that counts once by its program")),
                 ExtentCall::Queue(call) => call.check(extent_len),
-                ExtentCall::Store { .. } => Ok(()),
+                ExtentCall::Store { .. } | ExtentCall::Page(_) => Ok(()),
+                ExtentCall::Hosts(_) if self.once.is_some() => Err(Malformed("hosts that change once")),
+                ExtentCall::Hosts(change) => change.check(),
                 ExtentCall::ForgetStores(_) if self.once.is_some() => Err(Malformed("the end of stores that counts once")),
                 ExtentCall::ForgetStores(_) => Ok(()),
             };

@@ -319,6 +319,25 @@ pub enum NodeMessage {
     },
     /// [`NodeMessage::Join`] for a program that follows the region's bytes to other nodes by itself. Since version 28.
     JoinFollowing(Join),
+    /// All pages of a flush were sent by [`ToHome::Store`]. Answered by [`NodeMessage::Flushed`] when all holders of the bytes have them, and those
+    /// that the host sent before. Since version 28.
+    Flush {
+        /// The membership.
+        share: u64,
+        /// The flush's number at this host.
+        number: u64,
+        /// Number of its pages.
+        count: u64,
+    },
+    /// To [`NodeMessage::Flush`]. Since version 28.
+    Flushed {
+        /// The host's name for itself at this home.
+        key: u64,
+        /// The flush.
+        number: u64,
+        /// The reason if it failed.
+        result: Result<(), Error>,
+    },
 }
 
 impl NodeMessage {

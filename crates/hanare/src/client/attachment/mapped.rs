@@ -66,6 +66,11 @@ pub(crate) trait MappedRegion: Send + Sync {
         Ok(())
     }
 
+    /// Its stores, where they outlive their home and this host only once they are released.
+    fn copied_stores(&self) -> Option<Arc<dyn CopiedStores>> {
+        None
+    }
+
     /// Its bytes as locks bind them; `None` where its consistency is another.
     fn bound(&self) -> Option<&dyn BoundMemory> {
         None
@@ -81,6 +86,12 @@ pub(crate) trait MappedRegion: Send + Sync {
 
     /// Ends it: nobody uses its bytes any more. **Errors**: [`Error::NodeLost`] where not all that was stored is at home, or on its way.
     fn end(&mut self) -> Result<()>;
+}
+
+/// Stores of this host's programs to a region with copies. They are known without its mapping, which may end meanwhile.
+pub(crate) trait CopiedStores: Send + Sync {
+    /// Has all of them put at all nodes that hold the region's bytes. **Errors**: [`Error::NodeLost`] where no next home is found in time.
+    fn release(&self, shared: &Shared) -> Result<()>;
 }
 
 /// Memory whose stores are kept until the lock is given back that their bytes are bound to.
@@ -253,6 +264,18 @@ impl Mapped {
         let mappings = self.lock();
         // While they are locked nobody finds out that it has the last of a mapping, so none ends here.
         mappings.values().filter_map(Weak::upgrade).try_for_each(|mapping| mapping.check_stores())
+    }
+
+    /// [`Mapped::check_stores`]. Before, stores through coherent mappings of regions with copies are put at all nodes that hold the bytes.
+    ///
+    /// **Cost**: a load for each mapping; a message each way to this host's node for each with copies, and those of the stores.
+    pub fn release_stores(&self, shared: &Shared) -> Result<()> {
+        let copied: Vec<_> = {
+            let mappings = self.lock();
+            mappings.values().filter_map(Weak::upgrade).filter_map(|mapping| mapping.copied_stores()).collect()
+        };
+        let released = copied.iter().try_for_each(|stores| stores.release(shared));
+        self.check_stores().and(released)
     }
 
     /// The mapping of a region with that promise and those rights, for a pointer of the program. Makes it if there is none.

@@ -28,7 +28,8 @@ pub(crate) use counters::{FaultTraffic, PageCounters, count};
 pub(crate) use granted_lock::GrantedLock;
 pub(crate) use lock_leases::{Again, GrantOf, Lease};
 pub(crate) use mapped::{
-    BoundMemory, BroughtPage, CarriedMemory, DirectHold, Mapped, MappedRegion, PageWish, SendStores, Spans, Stored, is_one_memory,
+    BoundMemory, BroughtPage, CarriedMemory, CopiedStores, DirectHold, Mapped, MappedRegion, PageWish, SendStores, Spans, Stored,
+    is_one_memory,
 };
 pub(crate) use reconnector::Reconnect;
 

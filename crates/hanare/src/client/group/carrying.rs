@@ -274,7 +274,7 @@ impl Group {
         if cargo.gives.is_none() && cargo.wishes.is_empty() {
             return self.barrier().map(|()| false);
         }
-        self.pool.check_stores()?;
+        self.pool.release_stores()?;
         fence(Ordering::SeqCst);
         match (&self.kind, self.pool.shared.job) {
             (GroupKind::Joined(rank), _) => {

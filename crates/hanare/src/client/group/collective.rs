@@ -164,7 +164,7 @@ impl Group {
     }
 
     fn run(&self, name: &'static str, work: &GroupWork, buffers: Buffers<'_>) -> Result<()> {
-        self.pool.check_stores()?;
+        self.pool.release_stores()?;
         if self.parties == 1 {
             return Ok(());
         }

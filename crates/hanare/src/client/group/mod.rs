@@ -176,7 +176,7 @@ impl Group {
     pub fn barrier(&self) -> Result<()> {
         let GroupKind::Joined(rank) = &self.kind else { return self.pool.barrier() };
         let _alone = self.arrival.lock().unwrap_or_else(PoisonError::into_inner);
-        self.pool.check_stores()?;
+        self.pool.release_stores()?;
         fence(Ordering::SeqCst);
         self.check_rank(rank)?;
         let meet = SyncRequest::Arrive(Party::Place(rank.number), None);

@@ -21,7 +21,7 @@ impl LockGuard {
     /// the lock is not held. [`Error::LockMisused`] if the lock is shared: it is held as before.
     pub fn wait(&mut self, condition: u64, bound: Option<Duration>) -> Result<bool> {
         self.data.check_alone()?;
-        self.pool.check_stores()?;
+        self.pool.release_stores()?;
         fence(Ordering::SeqCst);
         self.is_open = false;
         self.sleep(condition, bound)

@@ -18,6 +18,7 @@ use hanare_fabric::tcp::{Channel, Greeted};
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{PAGE_LEN, SPIN_ANSWER_US};
 use hanare_protocol::versions::OLDEST;
+use hanare_protocol::wire::control::SharedHome;
 use hanare_protocol::wire::head::{HEAD_LEN, Head, Kind};
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
@@ -83,6 +84,7 @@ struct Buffer {
 /// A connection to one node, for one thread at a time.
 pub(crate) struct Endpoint {
     node: NodeId,
+    share: u64,
     spoken: u32,
     channel: UnsafeCell<Channel>,
     bound: Duration,
@@ -95,16 +97,17 @@ impl Endpoint {
     /// Connects to a node, and proves the pool's key. Each answer has a time of `bound`. Not for a signal handler.
     ///
     /// **Cost**: five round trips at most. **Errors**: [`Error::NodeLost`] where nobody listens; as every connection's.
-    pub fn connect(shared: &Shared, node: NodeId, address: &str, bound: Duration) -> Result<Endpoint> {
-        Endpoint::connect_within(shared, node, address, bound, shared.bound)
+    pub fn connect(shared: &Shared, home: &SharedHome, bound: Duration) -> Result<Endpoint> {
+        Endpoint::connect_within(shared, home, bound, shared.bound)
     }
 
     /// [`Endpoint::connect`], in a time of its own.
-    pub fn connect_within(shared: &Shared, node: NodeId, address: &str, bound: Duration, patience: Duration) -> Result<Endpoint> {
+    pub fn connect_within(shared: &Shared, home: &SharedHome, bound: Duration, patience: Duration) -> Result<Endpoint> {
+        let SharedHome { node, ref address, share } = *home;
         let deadline = Instant::now() + patience;
         let agree = |greeted: Greeted| Ok((greeted.spoken, agree::take_channel(greeted, deadline)?));
         let (spoken, channel) = shared.greet(node, address, None, deadline, agree)?;
-        let endpoint = Endpoint { spoken, ..Endpoint::over(node, channel, bound, shared.faults.clone()) };
+        let endpoint = Endpoint { spoken, share, ..Endpoint::over(node, channel, bound, shared.faults.clone()) };
         // No traffic of the mapping: it goes with the connection. One that breaks under it is found broken later.
         let told = face::told(spoken).map_or(Ok(()), |head| endpoint.send_all(&[&head.encode()]));
         let _ = told.map_err(|why| endpoint.give_up(why));
@@ -114,7 +117,16 @@ impl Endpoint {
     /// An endpoint over a stream that does not block.
     fn over(node: NodeId, channel: Channel, bound: Duration, traffic: Arc<FaultTraffic>) -> Endpoint {
         let buffer = Box::new(UnsafeCell::new(Buffer { bytes: [0; BUFFER_LEN], from: 0, to: 0 }));
-        Endpoint { node, spoken: OLDEST, channel: UnsafeCell::new(channel), bound, traffic, broken: Cell::new(None), buffer }
+        Endpoint {
+            node,
+            share: 0,
+            spoken: OLDEST,
+            channel: UnsafeCell::new(channel),
+            bound,
+            traffic,
+            broken: Cell::new(None),
+            buffer,
+        }
     }
 
     /// The stream, for one call.
@@ -132,6 +144,11 @@ impl Endpoint {
     /// The node at the other end.
     pub fn node(&self) -> NodeId {
         self.node
+    }
+
+    /// Key of this host in messages on pages that go over it. Another membership there has another connection.
+    pub fn share(&self) -> u64 {
+        self.share
     }
 
     /// The version of the wire that both sides speak.

@@ -20,6 +20,7 @@ use crate::client::repetition::{Breaks, Refusals};
 use hanare_memory::diff::Diff;
 use hanare_protocol::id::NodeId;
 use hanare_protocol::limits::{ASK_MS, PAGE_LEN, SPIN_PAUSE_COUNT};
+use hanare_protocol::wire::control::SharedHome;
 use hanare_protocol::{Error, Result};
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
@@ -50,6 +51,9 @@ pub(crate) struct Lists {
 
 /// Room of a lane for what goes before the bytes of a request: commands and lists. As many again for the bytes that go with it.
 pub(crate) const MESSAGE_LEN: usize = 128 << 10;
+
+/// Times that a fault has connections to one home renewed before it takes their ends for the home's.
+const RENEW_COUNT: usize = 3;
 
 /// Room for the reason of a refusal.
 const REASON_LEN: usize = 4 << 10;
@@ -139,7 +143,7 @@ impl Renewer {
         let (count, endpoint) = (endpoints.len(), &mut endpoints[home]);
         if let (Some(why), false) = (broken, orders.moves()) {
             renewals.count += 1;
-            return renewals.count <= count && self.renew_or_follow(endpoint, home, why);
+            return renewals.count <= count.max(RENEW_COUNT) && self.renew_or_follow(endpoint, home, why);
         }
         // A refused request did nothing. Its bytes may have got copies, or have moved.
         let may_follow = orders.moves() || orders.may_move() && renewals.refusals.may_repeat();
@@ -173,18 +177,13 @@ impl FaultContexts {
     ///
     /// **Cost**: `count` times as many connections as there are homes; 512 KiB a lane, as far as it is used. **Errors**: as
     /// [`Endpoint::connect`].
-    pub fn connect(
-        shared: &Arc<Shared>,
-        homes: &[(NodeId, &str)],
-        next: Arc<dyn FindHomes>,
-        count: usize,
-    ) -> Result<FaultContexts> {
+    pub fn connect(shared: &Arc<Shared>, homes: &[SharedHome], next: Arc<dyn FindHomes>, count: usize) -> Result<FaultContexts> {
         shared.open_fabric();
         let count = count.max(1);
         let orders = Orders::of_lanes(shared, next, homes.len(), count, shared.bound)?;
         let lane = |lane| -> Result<FaultContext> {
-            let connect = |(node, address): &(NodeId, &str)| {
-                let endpoint = Endpoint::connect(shared, *node, address, orders.bound())?;
+            let connect = |home: &SharedHome| {
+                let endpoint = Endpoint::connect(shared, home, orders.bound())?;
                 orders.introduce(lane, &endpoint);
                 Ok(endpoint)
             };
@@ -243,7 +242,8 @@ impl FaultContexts {
                 }
                 let lost = || Error::NodeLost { node, reason: "its address is not known".to_owned() };
                 let bound = renewer.bound().unwrap_or(endpoint.bound());
-                let made = Endpoint::connect_within(shared, node, address.ok_or_else(lost)?, bound, PATIENCE)?;
+                let home = SharedHome { node, address: address.ok_or_else(lost)?.to_owned(), share: endpoint.share() };
+                let made = Endpoint::connect_within(shared, &home, bound, PATIENCE)?;
                 renewer.introduce(&made);
                 *endpoint = made;
             }

@@ -206,7 +206,8 @@ impl SharedMapping {
         self.mapping().write(offset, bytes)
     }
 
-    /// Makes this program's stores to a range visible to others, at its home. Where the mapping is coherent they are so already.
+    /// Makes this program's stores to a range visible to others, at its home. Where the mapping is coherent they are so already. Where the
+    /// region then has copies, all nodes that hold its bytes have all of its stores when this returns.
     ///
     /// **Cost**, **Errors**: as for [`Explicit::flush`]. **Source**: [D2 Table 1] dn_flush.
     pub fn flush(&self, offset: u64, len: u64) -> Result<()> {
@@ -273,7 +274,15 @@ impl SharedMapping {
     /// **Cost**: with the last mapping of this host all pages that it owns go home. **Errors**: [`Error::NodeLost`] if stores are lost:
     /// this host was cut off, or a home is gone that had not got them. The mapping has ended all the same.
     pub fn unmap(mut self) -> Result<()> {
-        self.mapping.take().map_or(Ok(()), |mapping| self.shared.mapped.end(self.gid, mapping))
+        let released = self.release();
+        let ended = self.mapping.take().map_or(Ok(()), |mapping| self.shared.mapped.end(self.gid, mapping));
+        ended.and(released)
+    }
+
+    /// Has its stores to a region with copies put at all nodes that hold the bytes: other programs of this host may go on with the pages.
+    fn release(&self) -> Result<()> {
+        let stores = self.mapping.as_ref().and_then(|mapping| mapping.copied_stores());
+        stores.map_or(Ok(()), |stores| stores.release(&self.shared))
     }
 }
 
@@ -293,6 +302,7 @@ fn not_given(home: NodeId, region: &str, offset: u64, why: &str) -> Error {
 
 impl Drop for SharedMapping {
     fn drop(&mut self) {
+        let _ = self.release();
         self.shared.mapped.let_go(self.gid, self.mapping.take());
     }
 }

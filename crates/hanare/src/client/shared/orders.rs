@@ -12,6 +12,7 @@ use super::endpoint::Endpoint;
 use crate::client::attachment::{Reconnect, Shared};
 use crate::client::repetition::MOVE_MS;
 use hanare_protocol::id::NodeId;
+use hanare_protocol::wire::control::SharedHome;
 use hanare_protocol::wire::exchange::name_head;
 use hanare_protocol::{Error, Result};
 use hanare_ring::wait::{Backoff, Step};
@@ -64,20 +65,14 @@ pub(crate) trait FindHomes: Send + Sync {
     fn node(&self, home: usize) -> NodeId;
 
     /// The same with its address, where nobody need be asked for it.
-    fn known(&self, home: usize) -> Option<(NodeId, Box<str>)>;
+    fn known(&self, home: usize) -> Option<SharedHome>;
 
-    /// The node that is a home today, and its address.
-    fn find(&self, shared: &Shared, home: usize) -> Result<(NodeId, Box<str>)>;
+    /// The node that is a home today, with its address.
+    fn find(&self, shared: &Shared, home: usize) -> Result<SharedHome>;
 }
 
 /// Homes that stay the same.
-pub(crate) struct FixedHomes(Box<[(NodeId, Box<str>)]>);
-
-impl FixedHomes {
-    pub fn new(homes: &[(NodeId, &str)]) -> FixedHomes {
-        FixedHomes(homes.iter().map(|(node, address)| (*node, Box::from(*address))).collect())
-    }
-}
+pub(crate) struct FixedHomes(pub Box<[SharedHome]>);
 
 impl FindHomes for FixedHomes {
     fn may_move(&self) -> bool {
@@ -89,14 +84,14 @@ impl FindHomes for FixedHomes {
     }
 
     fn node(&self, home: usize) -> NodeId {
-        self.0[home].0
+        self.0[home].node
     }
 
-    fn known(&self, _: usize) -> Option<(NodeId, Box<str>)> {
+    fn known(&self, _: usize) -> Option<SharedHome> {
         None
     }
 
-    fn find(&self, _: &Shared, home: usize) -> Result<(NodeId, Box<str>)> {
+    fn find(&self, _: &Shared, home: usize) -> Result<SharedHome> {
         Ok(self.0[home].clone())
     }
 }
@@ -219,7 +214,7 @@ impl Orders {
 impl Orders {
     /// Connects to a home. Not for a signal handler.
     fn connect(&self, shared: &Shared, home: usize, wanted: NewHome) -> Result<Endpoint> {
-        let connect = |(node, address): (NodeId, Box<str>)| Endpoint::connect(shared, node, &address, self.bound());
+        let connect = |home: SharedHome| Endpoint::connect(shared, &home, self.bound());
         let before = self.homes.node(home);
         if let Some(known) = self.homes.known(home).filter(|_| wanted == NewHome::Known) {
             match connect(known) {
@@ -229,7 +224,7 @@ impl Orders {
             }
         }
         let found = self.homes.find(shared, home)?;
-        if wanted == NewHome::Elsewhere && found.0 == before && !self.moves() {
+        if wanted == NewHome::Elsewhere && found.node == before && !self.moves() {
             return Err(Error::NodeLost {
                 node: before,
                 reason: "it does not answer, and its bytes are not elsewhere".to_owned(),

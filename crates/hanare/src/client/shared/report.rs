@@ -52,6 +52,11 @@ impl Report {
         self.say(page, format_args!("its home, node {}, cannot give it ({why})", home.0))
     }
 
+    /// The same of a page that several nodes hold.
+    pub fn lost_by_all(&self, page: u64, why: &str) -> Resolved {
+        self.say(page, format_args!("its region has copies, and no node that holds it can give it ({why})"))
+    }
+
     /// The same where this host cannot have it, whatever its home does.
     pub fn lost_here(&self, page: u64, why: &str) -> Resolved {
         self.say(page, format_args!("this host cannot have it ({why})"))

@@ -37,19 +37,21 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
                 self.forget_stores(call);
                 Vec::new()
             }
+            Some(ExtentCall::Page(_)) => {
+                let olds = self.extent.apply(write)?;
+                self.note_pages(write);
+                olds
+            }
+            Some(ExtentCall::Hosts(_)) => {
+                self.note_pages(write);
+                Vec::new()
+            }
             None => self.extent.apply(write)?,
         };
         if let Some(once) = &write.once {
             self.done.note(once, write.len_bytes(), &olds);
         }
         Ok(olds)
-    }
-
-    /// A node that writes its extents down says where heaps begin. It may end before it hears that it is home.
-    pub(super) fn note_heap(&self) {
-        if self.heap.is_some() {
-            let _ = self.extent.begin_heap();
-        }
     }
 
     /// All copies have a write: the home applies it, and its command goes on.

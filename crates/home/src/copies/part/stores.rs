@@ -51,7 +51,7 @@ impl<E: Bytes, A: Copy> CopiedPart<E, A> {
         }
     }
 
-    fn is_made_now(&self) -> bool {
+    pub(super) fn is_made_now(&self) -> bool {
         self.home.is_none() && self.copy.is_making()
     }
 

@@ -34,6 +34,9 @@ impl<H: HomePages> PageHome<H> {
 
     /// A host has sent home all that it had, or is lost with it. Returns what it is told if it lives.
     pub fn on_handed_over(&mut self, host: HostId, is_lost: bool) -> Option<Outgoing> {
+        if !is_lost && self.leaves_later(host) {
+            return None;
+        }
         let rules = self.returning.as_mut()?;
         if is_lost {
             rules.on_host_lost(host)
@@ -47,14 +50,18 @@ impl<H: HomePages> PageHome<H> {
 
     /// Ends the return if all is here, or is given up. Returns the shares that end with it.
     pub fn end_return(&mut self, now_ms: u64) -> Vec<u64> {
-        let Some(rules) = self.returning.take_if(|rules| rules.ends(now_ms)) else { return Vec::new() };
+        if !self.returning.as_mut().is_some_and(|rules| rules.ends(now_ms)) || !self.has_begun_anew() {
+            return Vec::new();
+        }
+        let Some(rules) = self.returning.take() else { return Vec::new() };
         let lost: Vec<Page> = rules.lost().collect();
         if !lost.is_empty() {
             tracing::error!("region '{}': {} page(s) went with their hosts while this node was away", self.name, lost.len());
         }
         let shares = self.sharers.end_return();
         self.news.clear();
-        self.directory = Directory::after_return(self.routes.page_count(), OWN, lost);
+        let directory = Directory::after_return(self.routes.page_count(), OWN, lost);
+        self.directory = if self.copied.is_some() { directory.with_copies() } else { directory };
         shares
     }
 

@@ -18,7 +18,7 @@ fn host() -> Host {
     let layout = Layout { spans: vec![Span { len: PAGE_LEN, chunk: PAGE_LEN, extents }] };
     let route = HomeRoute::new(NodeId(1), String::new(), 1);
     let sharing = Sharing::new([Life { epoch: Epoch(1), process: None }], 1_000);
-    let mut host = PageHost::new((Gid(1), "a".to_owned()), Consistency::Coherent, layout, (vec![route], sharing), 0);
+    let mut host = PageHost::new((Gid(1), "a".to_owned()), Consistency::Coherent, layout, (vec![route], sharing), (0, false));
     host.set_home(0, HostId(1), None);
     host.begin(&mut PageVectors::default()).unwrap();
     host

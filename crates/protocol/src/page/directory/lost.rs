@@ -102,9 +102,10 @@ impl Directory {
         self.busy.get_mut(&page).expect("something is under way").transit = transit;
     }
 
-    /// True if an owner answers the request itself. It is of another host than the home's own, which the home answers.
-    fn is_elsewhere(&self, request: QueuedRequest) -> bool {
-        matches!(request.who, Who::Host { host, .. } if host != self.own)
+    /// True if an owner answers the request itself. It is of another host than the home's own, which the home answers. Where the extent has
+    /// copies the home answers all.
+    pub(super) fn is_elsewhere(&self, request: QueuedRequest) -> bool {
+        !self.has_copies && matches!(request.who, Who::Host { host, .. } if host != self.own)
     }
 
     /// Asks the host that a dead owner was to send the page to whether it came.

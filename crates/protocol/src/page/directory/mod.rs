@@ -39,6 +39,7 @@
 //!
 //! See [the module above](super#costs).
 
+mod copied;
 mod faces;
 mod lost;
 mod returning;
@@ -143,6 +144,8 @@ struct Busy {
 pub struct Directory {
     /// The home's own host: its frames are the bytes at home.
     own: HostId,
+    /// See [`Directory::with_copies`].
+    has_copies: bool,
     entries: Entries,
     busy: BTreeMap<Page, Busy>,
     /// The newest request of each slot that was heard.
@@ -154,7 +157,7 @@ impl Directory {
     /// The directory of an extent of `pages` pages, none of which anybody has. `own` is the number of the home's own host.
     pub fn new(pages: u64, own: HostId) -> Directory {
         let entries = Entries::new(pages);
-        Directory { own, entries, busy: BTreeMap::new(), seen: BTreeMap::new(), outputs: VecDeque::new() }
+        Directory { own, has_copies: false, entries, busy: BTreeMap::new(), seen: BTreeMap::new(), outputs: VecDeque::new() }
     }
 
     /// The state of a page.
@@ -247,6 +250,8 @@ impl Directory {
             ToHome::Missing { version } => self.on_missing(from, page, version),
             ToHome::Abandoned { ticket } => self.on_abandoned(from, page, ticket),
             ToHome::Ack { version } => self.on_ack(from, page, version),
+            ToHome::Store { version, .. } if self.may_put(page, from, version) => Heard::Acted,
+            ToHome::Store { .. } => Heard::Stale,
         })
     }
 
@@ -302,7 +307,7 @@ impl Directory {
         match *transit {
             Transit::Downgrading { owner, request } if owner == from => match request {
                 Some(QueuedRequest { who: Who::Face(face), .. }) => self.outputs.push_back(Output::Ready(page, face)),
-                Some(request) if request.is_of(self.own) => self.push_front(page, request),
+                Some(request) if !self.is_elsewhere(request) => self.push_front(page, request),
                 Some(QueuedRequest { who: Who::Host { host, .. }, .. }) => sharers.insert(host),
                 None => {}
             },
@@ -357,7 +362,10 @@ impl Directory {
     /// The owner passed the page on to a host that died.
     fn on_missing(&mut self, from: HostId, page: Page, version: Version) -> Heard {
         match self.busy.get(&page).map(|busy| &busy.transit) {
-            Some(Transit::Recalling { owner, .. }) if *owner == from && version == self.version(page) => self.lose(page, None),
+            // An owner passes no page on that goes home first.
+            Some(Transit::Recalling { owner, .. }) if *owner == from && version == self.version(page) && !self.has_copies => {
+                self.lose(page, None);
+            }
             _ => return Heard::Stale,
         }
         Heard::Acted
@@ -401,6 +409,9 @@ impl Directory {
 
     /// The page's newest bytes are gone. All hosts that wait for them are told, but for the dead.
     fn lose(&mut self, page: Page, dead: Option<HostId>) {
+        if self.has_copies {
+            return self.fall_back(page, dead);
+        }
         let entry = Entry { version: self.version(page), holding: Holding::Lost };
         let Some(Busy { transit, .. }) = self.busy.get(&page) else {
             return self.step(page, Event::BytesLost, |this| this.entries.set(page, entry));

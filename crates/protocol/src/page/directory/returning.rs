@@ -30,6 +30,8 @@ pub struct Returning {
     lost: BTreeSet<Page>,
     /// When the last host had answered.
     heard_all_ms: Option<u64>,
+    /// At a home that has no directory of before ([`Returning::without_directory`]): versions in which pages came home.
+    came: Option<BTreeMap<Page, Version>>,
 }
 
 /// A page whose newest bytes may be elsewhere.
@@ -47,13 +49,20 @@ impl Returning {
     /// Pages that `directory` says are elsewhere. `sharers` are all hosts that it knows, with the home's own.
     pub fn new(directory: &Directory, sharers: impl IntoIterator<Item = HostId>) -> Returning {
         let hosts = sharers.into_iter().collect();
-        let mut returning = Returning { awaited: BTreeMap::new(), hosts, lost: BTreeSet::new(), heard_all_ms: None };
+        let mut returning = Returning { awaited: BTreeMap::new(), hosts, lost: BTreeSet::new(), heard_all_ms: None, came: None };
         for page in directory.entries.used() {
             returning.take_over(directory, page);
         }
         // A page may be under way that was never granted to write before.
         directory.busy.keys().for_each(|page| returning.take_over(directory, *page));
         returning
+    }
+
+    /// A home of bytes with copies in another one's place. It knows the hosts, and the versions in which pages came home before. Of a page
+    /// the newest bytes count, of all that hosts send and those at home.
+    pub fn without_directory(hosts: impl IntoIterator<Item = HostId>, came: BTreeMap<Page, Version>) -> Returning {
+        let hosts = hosts.into_iter().collect();
+        Returning { awaited: BTreeMap::new(), hosts, lost: BTreeSet::new(), heard_all_ms: None, came: Some(came) }
     }
 
     fn take_over(&mut self, directory: &Directory, page: Page) {
@@ -89,6 +98,14 @@ impl Returning {
 
     /// A host sends a page home. Bytes of [`Heard::Acted`] are the newest; others are of no use.
     pub fn on_write_back(&mut self, from: HostId, page: Page, version: Version) -> Heard {
+        if let Some(came) = &mut self.came {
+            // A host may send again what came home long ago. Puts and flushes of that page may have come since, in no version of theirs.
+            if !self.hosts.contains(&from) || came.get(&page).is_some_and(|known| !version.is_after(*known)) {
+                return Heard::Stale;
+            }
+            came.insert(page, version);
+            return Heard::Acted;
+        }
         match self.awaited.get(&page) {
             Some(awaited) if awaited.from.contains(&(from, version)) => {
                 self.awaited.remove(&page);

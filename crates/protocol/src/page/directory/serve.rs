@@ -14,7 +14,7 @@ impl Directory {
                     continue;
                 }
                 (Holding::Free { sharers }, Who::Host { .. }) => self.grant(page, version, sharers, request),
-                (Holding::Owned { owner }, Who::Host { host, ticket, .. }) if owner != host && host != self.own => {
+                (Holding::Owned { owner }, Who::Host { host, ticket, .. }) if owner != host && self.is_elsewhere(request) => {
                     let (era, access) = (version, request.access);
                     self.send(owner, page, ToHost::Forward { era, to: host, ticket, access, hold_us: 0 });
                     match request.access {
@@ -22,8 +22,8 @@ impl Directory {
                         Access::Write => Some((Event::WriteOwned, Transit::Transferring { owner, request })),
                     }
                 }
-                // The home's own host needs the bytes where they lie. And an owner that asks has evicted the page. Its bytes are on their
-                // way, or come when it is reminded.
+                // The home's own host needs the bytes where they lie, and copies need them, too. And an owner that asks has evicted the
+                // page. Its bytes are on their way, or come when it is reminded.
                 (Holding::Owned { owner }, Who::Host { host, .. }) => {
                     let keeps = request.access == Access::Read && owner != host;
                     self.send(owner, page, ToHost::Recall { era: version, keeps, hold_us: 0 });

@@ -58,8 +58,10 @@ pub enum Event {
     PutBack,
     /// The same, and a face that waited for it writes; or one writes to what the home's own host had.
     PutBackHeld,
-    /// The home's own host is gone before all had dropped their copies for it.
+    /// The home's own host is gone before all had dropped their copies for it. Where the extent has copies, any writer.
     TakeBack,
+    /// The owner is gone, or the writer that a grant was on its way to. The extent has copies, and the bytes at home count.
+    FallBack,
     /// A copy has been dropped, and others have not.
     Ack,
     /// The last copy has been dropped.
@@ -105,6 +107,7 @@ pub const TABLE: &[Row<Phase, Event>] = &[
     Row { event: Event::PutBack, from: &[Owned, Granting, Downgrading, Transferring, Recalling, Asking], to: Home },
     Row { event: Event::PutBackHeld, from: &[Recalling, Held], to: Held },
     Row { event: Event::TakeBack, from: &[Granting], to: Shared },
+    Row { event: Event::FallBack, from: &[Owned, Granting, Downgrading, Recalling], to: Home },
     Row { event: Event::Ack, from: &[Clearing], to: Clearing },
     Row { event: Event::AckLast, from: &[Clearing], to: Held },
     Row { event: Event::Release, from: &[Held], to: Home },

@@ -148,6 +148,16 @@ impl World {
                 self.left.evictions -= 1;
                 self.with_node(host, mode, |rules, place, _| rules.evict(place, PAGE).map(drop));
             }
+            Step::Flush(host) => {
+                self.left.flushes -= 1;
+                self.with_node(host, mode, |rules, place, outputs| {
+                    rules.begin_flush(place, (1, 1), (1, false))?;
+                    rules.turn(place, outputs).map(drop)
+                });
+                if self.station(host).state() == State::Owned {
+                    self.store(host);
+                }
+            }
             Step::Get => {
                 (self.left.gets, self.get_waits) = (self.left.gets - 1, true);
                 self.directory.recall(PAGE, GET, Access::Read);
@@ -254,6 +264,12 @@ impl World {
                 if mode.off == Off::Loss {
                     let version = self.directory.version(PAGE);
                     let _ = self.directory.handle(HostId(host), PAGE, ToHome::WriteBack { version, keeps: false });
+                }
+                let version = self.directory.version(PAGE);
+                let has_newest =
+                    [version, version.next()].iter().any(|version| self.directory.may_put(PAGE, HostId(host), *version));
+                if self.has_copies && has_newest {
+                    self.last = self.at_home().unwrap_or_default();
                 }
                 self.directory.on_host_lost(HostId(host));
                 self.drain_home(mode, None);

@@ -11,6 +11,9 @@
 //! A run is *slow* if pages are taken some time after they were marked, and a thread's filling of a frame takes time. Messages wait for
 //! both.
 //!
+//! Of an extent with copies host 0 is the home alone: it maps nothing. Hosts flush, and store again. Where an owner dies, the bytes at home are
+//! those that were stored last.
+//!
 //! Held in every state:
 //!
 //! - a host that may store is the only one that has the page, and while a put writes at home nobody else has;
@@ -59,6 +62,8 @@ struct Left {
     /// Notices of links that broke, which nodes hear late: their threads are at something else by then.
     take_overs: u8,
     deaths: u8,
+    /// Flushes, after which the host stores again.
+    flushes: u8,
 }
 
 /// A rule that is switched off.
@@ -106,6 +111,7 @@ enum Step {
     /// A node takes pages that are marked, and hears what waited.
     Turn(u16),
     Evict(u16),
+    Flush(u16),
     /// A node hears that the link of a thread broke.
     TakeOver(u16),
     /// A program is killed.
@@ -130,6 +136,7 @@ struct Exploration {
     off: Off,
     /// Whether taking and filling take time.
     is_slow: bool,
+    has_copies: bool,
 }
 
 /// How the rules of a world are altered.
@@ -185,7 +192,14 @@ impl Exploration {
         if left.evictions > 0 && matches!(station.state(), State::Shared | State::Owned) {
             steps.push(Step::Evict(host));
         }
-        if left.deaths > 0 {
+        let is_flushing = || {
+            let is_store = |flight: &InFlight| matches!(flight, InFlight::ToHome { message: ToHome::Store { .. }, .. });
+            rules.is_taking() || world.in_flight.iter().any(|(_, flight)| is_store(flight))
+        };
+        if left.flushes > 0 && station.state() == State::Owned && station.word().is_written() && !is_flushing() {
+            steps.push(Step::Flush(host));
+        }
+        if left.deaths > 0 && !(world.has_copies && host == OWN) {
             steps.push(Step::Die(host));
         }
     }
@@ -212,7 +226,7 @@ impl Model for Exploration {
     type Action = Step;
 
     fn init_states(&self) -> Vec<World> {
-        vec![World::new(self.hosts, self.left)]
+        vec![World::new(self.hosts, self.left, self.has_copies)]
     }
 
     fn actions(&self, world: &World, steps: &mut Vec<Step>) {
@@ -280,10 +294,11 @@ fn holds_slowly(hosts: u16, left: Left, at_least: usize) {
 #[track_caller]
 fn holds_if(hosts: u16, left: Left, is_slow: bool, at_least: usize) {
     let what = format!("{hosts} hosts{} with {left:?}", if is_slow { ", slow," } else { "" });
-    explored::holds(Exploration { hosts, left, off: Off::Nothing, is_slow }, &what, at_least);
+    explored::holds(Exploration { hosts, left, off: Off::Nothing, is_slow, has_copies: false }, &what, at_least);
 }
 
-const NONE: Left = Left { faults: [0; 5], evictions: 0, gets: 0, puts: 0, kills: 0, maps: 0, take_overs: 0, deaths: 0 };
+const NONE: Left =
+    Left { faults: [0; 5], evictions: 0, gets: 0, puts: 0, kills: 0, maps: 0, take_overs: 0, deaths: 0, flushes: 0 };
 
 #[test]
 // FEATURE: EU-F13
@@ -332,6 +347,22 @@ fn nodes_that_hear_late_of_links_that_broke() {
     holds_slowly(2, Left { faults: [1, 2, 0, 0, 0], evictions: 1, take_overs: 2, ..NONE }, 5_000);
 }
 
+/// [`holds`] for an extent with copies, whose hosts are those after the first.
+#[track_caller]
+fn holds_with_copies(hosts: u16, left: Left, is_slow: bool, at_least: usize) {
+    let what = format!("{hosts} hosts, with copies, slow: {is_slow}, with {left:?}");
+    explored::holds(Exploration { hosts, left, off: Off::Nothing, is_slow, has_copies: true }, &what, at_least);
+}
+
+#[test]
+fn hosts_of_an_extent_with_copies_that_flush_and_die() {
+    holds_with_copies(3, Left { faults: [0, 1, 1, 0, 0], flushes: 1, deaths: 1, ..NONE }, false, 100);
+    holds_with_copies(3, Left { faults: [0, 2, 1, 0, 0], flushes: 1, evictions: 1, deaths: 1, ..NONE }, false, 100);
+    holds_with_copies(3, Left { faults: [0, 1, 1, 0, 0], flushes: 1, gets: 1, puts: 1, deaths: 1, ..NONE }, false, 100);
+    holds_with_copies(3, Left { faults: [0, 1, 1, 0, 0], flushes: 1, maps: 1, kills: 1, ..NONE }, true, 100);
+    holds_with_copies(4, Left { faults: [0, 1, 1, 1, 0], flushes: 1, deaths: 1, ..NONE }, false, 100);
+}
+
 #[test]
 fn three_hosts_one_of_which_dies() {
     holds(3, Left { faults: [1, 1, 1, 0, 0], evictions: 1, deaths: 1, ..NONE }, 500_000);
@@ -344,11 +375,7 @@ mod long {
     #[test]
     #[ignore = "takes minutes; the command is above it"]
     fn two_hosts_and_everything() {
-        holds(
-            2,
-            Left { faults: [2, 2, 0, 0, 0], evictions: 1, gets: 1, puts: 1, kills: 1, maps: 0, take_overs: 0, deaths: 1 },
-            3_000_000,
-        );
+        holds(2, Left { faults: [2, 2, 0, 0, 0], evictions: 1, gets: 1, puts: 1, kills: 1, deaths: 1, ..NONE }, 3_000_000);
     }
 
     #[test]
@@ -387,9 +414,9 @@ mod long {
 /// A rule is missed where it is needed: some order of messages goes wrong without it, and in that way.
 #[track_caller]
 fn is_needed(off: Off, hosts: u16, left: Left, wrong: &str) {
-    let (_, kept) = explore(Exploration { hosts, left, off: Off::Nothing, is_slow: false });
+    let (_, kept) = explore(Exploration { hosts, left, off: Off::Nothing, is_slow: false, has_copies: false });
     assert!(kept.is_none(), "with all rules: {}", kept.unwrap_or_default());
-    explored::is_needed(Exploration { hosts, left, off, is_slow: false }, off, wrong);
+    explored::is_needed(Exploration { hosts, left, off, is_slow: false, has_copies: false }, off, wrong);
 }
 
 #[test]
@@ -464,9 +491,9 @@ proptest::proptest! {
     /// Long runs of five hosts, of which every step is chosen at random.
     #[test]
     fn five_hosts_at_random(choices in proptest::collection::vec(proptest::prelude::any::<u16>(), 600), deaths in 0..3u8) {
-        let left = Left { faults: [20; 5], evictions: 15, gets: 10, puts: 10, kills: 10, maps: 10, take_overs: 10, deaths };
-        let exploration = Exploration { hosts: 5, left, off: Off::Nothing, is_slow: true };
-        let mut world = World::new(5, left);
+        let left = Left { faults: [20; 5], evictions: 15, gets: 10, puts: 10, kills: 10, maps: 10, take_overs: 10, deaths, flushes: 0 };
+        let exploration = Exploration { hosts: 5, left, off: Off::Nothing, is_slow: true, has_copies: false };
+        let mut world = World::new(5, left, false);
         for choice in choices {
             let mut steps = Vec::new();
             exploration.actions(&world, &mut steps);

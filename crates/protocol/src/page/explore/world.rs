@@ -157,8 +157,11 @@ pub(super) struct World {
     pub(super) unheard: Vec<(u16, u16)>,
     /// The two hosts that were granted writing last.
     pub(super) writers: [u16; 2],
-    /// What was stored last.
+    /// The value that was stored last, and the number of all: each is another.
     pub(super) last: u8,
+    pub(super) stored: u8,
+    /// True if the extent has copies.
+    pub(super) has_copies: bool,
     /// The newest version seen at home.
     pub(super) version: Version,
     pub(super) get_waits: bool,
@@ -170,11 +173,14 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(hosts: u16, left: Left) -> World {
+    pub(super) fn new(hosts: u16, left: Left, has_copies: bool) -> World {
         let mut stations: Vec<Station> = (0..hosts).map(Station::new).collect();
         stations[usize::from(OWN)].place.set_frame(PAGE, Some(0));
         World {
-            directory: Directory::new(1, HostId(OWN)),
+            directory: match has_copies {
+                true => Directory::new(1, HostId(OWN)).with_copies(),
+                false => Directory::new(1, HostId(OWN)),
+            },
             stations,
             directs: Directs::default(),
             in_flight: Vec::new(),
@@ -182,6 +188,8 @@ impl World {
             unheard: Vec::new(),
             writers: [OWN, OWN],
             last: 0,
+            stored: 0,
+            has_copies,
             version: Version::FIRST,
             get_waits: false,
             put_waits: false,
@@ -320,6 +328,14 @@ impl World {
         self.say(host, outputs);
     }
 
+    /// A host stores a new value to the page that it has.
+    pub(super) fn store(&mut self, host: u16) {
+        self.stored += 1;
+        self.last = self.stored;
+        let last = self.last;
+        self.station_mut(host).place.set_frame(PAGE, Some(last));
+    }
+
     /// What became of a host's page: whoever becomes its owner stores.
     pub(super) fn see(&mut self, host: u16, before: Option<Version>, was_owned: Option<Version>) {
         let station = self.station(host);
@@ -333,9 +349,7 @@ impl World {
             if frame != Some(self.last) {
                 self.fail("a host begins to write what is not the last value");
             }
-            self.last += 1;
-            let last = self.last;
-            self.station_mut(host).place.set_frame(PAGE, Some(last));
+            self.store(host);
         }
     }
 
@@ -350,6 +364,7 @@ impl World {
                     let has_bytes = message.has_bytes();
                     (InFlight::ToHost { from: Some(from), to: to.0, message, value: bytes }, has_bytes == bytes.is_some())
                 }
+                HostOutput::Flush { .. } => continue,
             };
             if !has_bytes {
                 self.fail("a host sends what it has not");
@@ -374,12 +389,10 @@ impl World {
                     if self.stations[1..].iter().any(Station::may_load) {
                         self.fail("a put writes while a host has the page");
                     }
-                    self.last += 1;
-                    let last = self.last;
-                    self.station_mut(OWN).place.set_frame(PAGE, Some(last));
+                    self.store(OWN);
                 }
                 Output::Failed(_, face, _) => {
-                    if self.deaths() == 0 {
+                    if self.deaths() == 0 || self.has_copies {
                         self.fail("a face is refused while all live");
                     }
                     match face {
@@ -412,11 +425,12 @@ impl World {
                     self.send_again(again);
                 }
             }
+            ToHost::Forward { .. } if self.has_copies => self.fail("a page passes its home by"),
             ToHost::Forward { access: Access::Write, to: next, ticket, era, .. } => {
                 self.writers = [to.0, next.0];
                 done = Some((*next, *ticket, era.next()));
             }
-            ToHost::Refused { .. } if self.deaths() == 0 => self.fail("a host is refused while all live"),
+            ToHost::Refused { .. } if self.deaths() == 0 || self.has_copies => self.fail("a host is refused while all live"),
             ToHost::Refused { ticket, .. } => answers = Some(*ticket),
             ToHost::Ack { .. } if mode.off == Off::Vouching => return,
             ToHost::OwnerGone { .. } if mode.off == Off::Asking => return,

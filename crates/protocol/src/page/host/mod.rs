@@ -10,6 +10,7 @@
 //! | `messages` | the effect of each message |
 //! | `grants` | grants, and notices about owners that are gone |
 //! | `takes` | pages that are being taken, and the purpose |
+//! | `flush` | pages that were stored to, and that go to all holders of their bytes |
 //! | `holds` | pages that are kept for a while although another host waits for them |
 //! | `plain` | words, slots and frames without shared memory |
 //!
@@ -24,12 +25,15 @@
 //! A message may concern a page that is being taken, or whose frame a thread is filling. Then it counts as still on its way; other pages go
 //! on. [`Host::turn`] hears it when that is over. A grant to write waits until all that it names have dropped their copies.
 
+mod flush;
 mod grants;
 mod holds;
 mod messages;
 mod plain;
 mod takes;
 
+pub use flush::BegunFlush;
+use flush::OpenFlush;
 pub use plain::Plain;
 pub use takes::Why;
 
@@ -85,6 +89,8 @@ pub trait HostMemory {
     fn fill(&mut self, page: Page, slot: u16, bytes: &Self::Bytes) -> bool;
     /// The bytes in a page's frame.
     fn read(&mut self, page: Page) -> Option<Self::Bytes>;
+    /// Keeps all programs from storing to marked pages. [`HostMemory::take`] does so itself.
+    fn protect(&mut self, _pages: Range<u64>) {}
     /// Gives a frame back.
     fn punch(&mut self, page: Page);
     /// Takes neighbouring pages of one home from all programs, in that manner, and returns the bytes where they are wanted.
@@ -127,6 +133,15 @@ pub enum HostOutput<B> {
         /// The page's bytes, where [`ToHost::has_bytes`] says so.
         bytes: Option<B>,
     },
+    /// To a home: all pages of a flush have left.
+    Flush {
+        /// Index of the home.
+        home: usize,
+        /// The flush.
+        number: u64,
+        /// Number of its pages there.
+        count: u64,
+    },
 }
 
 impl<B> HostOutput<B> {
@@ -158,6 +173,8 @@ pub struct Host<B> {
     waiting: BTreeMap<Page, VecDeque<(ToHost, Option<B>)>>,
     collecting: BTreeMap<Page, Collecting<B>>,
     holds: Holds<B>,
+    /// The flush whose pages are being taken.
+    flush: Option<OpenFlush>,
     /// Slots of dead threads whose claims are still open; nobody gets them.
     dead_slots: BTreeSet<u16>,
 }
@@ -170,6 +187,7 @@ impl<B> Default for Host<B> {
             waiting: BTreeMap::new(),
             collecting: BTreeMap::new(),
             holds: Holds::default(),
+            flush: None,
             dead_slots: BTreeSet::new(),
         }
     }
@@ -183,7 +201,7 @@ impl<B: Clone> Host<B> {
 
     /// True while pages are being taken, or their filling is waited for.
     pub fn is_taking(&self) -> bool {
-        !self.takes.is_empty() || !self.filling.is_empty()
+        !self.takes.is_empty() || !self.filling.is_empty() || self.flush.is_some()
     }
 
     /// Messages on these pages are void, and none of them is waited for.

@@ -7,7 +7,7 @@ use crate::page::message::{Access, Page, Ticket, ToHome, ToHost, Version};
 use crate::page::word::{PageWord, State};
 
 /// Most pages that are taken at once: as many as are asked for at once.
-const RUN_COUNT_MAX: u64 = 64;
+pub(super) const RUN_COUNT_MAX: u64 = 64;
 
 /// Purpose of taking a page.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +42,11 @@ pub enum Why {
         /// Its word before.
         was: PageWord,
     },
+    /// All holders of its bytes get what was stored to it; the page stays.
+    Flush {
+        /// The version that is owned.
+        era: Version,
+    },
 }
 
 impl Why {
@@ -51,6 +56,7 @@ impl Why {
             Why::Forward { access, .. } => (*access == Access::Read, true),
             Why::Recall { keeps, .. } => (*keeps, true),
             Why::Evict { was } => (false, was.state()? == State::Owned),
+            Why::Flush { .. } => (true, true),
         };
         Ok(Manner { home, keeps, wants_bytes })
     }
@@ -67,17 +73,20 @@ impl<B: Clone> Host<B> {
     pub fn turn<P: HostMemory<Bytes = B>>(&mut self, place: &mut P, outputs: &mut Vec<HostOutput<B>>) -> Result<bool, Corrupt> {
         let filled: Vec<Page> = self.filling.extract_if(.., |page| !place.look(*page).is_being_filled()).collect();
         let heard = filled.iter().try_for_each(|page| self.act_on_waiting(place, *page, outputs));
-        let clear: Vec<Page> = self.takes.keys().copied().filter(|page| place.is_clear(*page)).collect();
+        let is_flushed = |page: &Page| matches!(self.takes.get(page), Some(Why::Flush { .. }));
+        let clear: Vec<Page> = self.takes.keys().copied().filter(|page| !is_flushed(page) && place.is_clear(*page)).collect();
         let taken = self.take_all(place, &clear, outputs);
+        let flushed = self.go_on_flushing(place, outputs);
         heard.and(taken)?;
-        Ok(!filled.is_empty() || !clear.is_empty())
+        Ok(flushed? || !filled.is_empty() || !clear.is_empty())
     }
 
     /// True if [`Host::turn`] would do something.
     #[cfg(test)]
     pub(in crate::page) fn may_turn(&self, place: &impl HostMemory<Bytes = B>) -> bool {
         let is_filled = self.filling.iter().any(|page| !place.look(*page).is_being_filled());
-        is_filled || self.takes.keys().any(|page| place.is_clear(*page))
+        let is_flushed = |page: &Page| matches!(self.takes.get(page), Some(Why::Flush { .. }));
+        is_filled || self.may_flush(place) || self.takes.keys().any(|page| !is_flushed(page) && place.is_clear(*page))
     }
 
     /// Takes pages, ascending, that nobody maps.
@@ -109,7 +118,7 @@ impl<B: Clone> Host<B> {
     }
 
     /// Publishes a page that has been taken: in its word, and to the host or home that wanted it.
-    fn publish<P: HostMemory<Bytes = B>>(
+    pub(super) fn publish<P: HostMemory<Bytes = B>>(
         &mut self,
         place: &mut P,
         page: Page,
@@ -117,11 +126,14 @@ impl<B: Clone> Host<B> {
         outputs: &mut Vec<HostOutput<B>>,
     ) -> Result<(), Corrupt> {
         let Some(why) = self.takes.remove(&page) else { return Ok(()) };
+        if let Why::Flush { era } = why {
+            return self.publish_flushed(place, (page, era), bytes, outputs);
+        }
         let floor = match &why {
             Why::Invalidate { version, .. } => Some(*version),
             Why::Forward { era, access: Access::Write, .. } | Why::Recall { era, keeps: false } => Some(*era),
             Why::Evict { was } => Some(was.version().prev()),
-            Why::Forward { .. } | Why::Recall { .. } => None,
+            Why::Forward { .. } | Why::Recall { .. } | Why::Flush { .. } => None,
         };
         match floor {
             Some(floor) => place.change(page, |word| word.drop_taken(floor))?,
@@ -146,7 +158,7 @@ impl<B: Clone> Host<B> {
                 let message = ToHome::WriteBack { version: was.version(), keeps: false };
                 outputs.push(HostOutput::Home { page, message, bytes });
             }
-            Why::Evict { .. } => {}
+            Why::Evict { .. } | Why::Flush { .. } => {}
         }
         Ok(())
     }

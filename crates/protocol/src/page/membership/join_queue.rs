@@ -56,6 +56,11 @@ impl<J> JoinQueue<J> {
         self.waiting.is_empty()
     }
 
+    /// The waiting hosts.
+    pub fn iter(&self) -> impl Iterator<Item = &J> {
+        self.waiting.iter().map(|waiting| &waiting.who)
+    }
+
     /// A host comes. It is tried at once.
     pub fn come(&self, who: J, now_ms: u64) -> Waiting<J> {
         Waiting { who, until_ms: now_ms.saturating_add(self.patience_ms) }

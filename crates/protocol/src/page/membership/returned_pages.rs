@@ -37,11 +37,11 @@ impl<H, M> ReturnedPages<H, M> {
         self.0.push_back(ReturnedHome { key, share, home, unsent: Vec::new() });
     }
 
-    /// A home asks by a key that this host has no more. Returns the messages that it may have missed, if it has all else. `None` if this
-    /// host does not know what it had.
-    pub fn asked(&mut self, (key, share): (u64, u64)) -> Option<Vec<M>> {
+    /// A home asks by a key that this host has no more. Returns the messages that it may have missed, if it has all else, and the home that asked
+    /// before. `None` if this host does not know what it had.
+    pub fn asked(&mut self, (key, share): (u64, u64), home: H) -> Option<(Vec<M>, H)> {
         let returned = self.0.iter_mut().find(|returned| (returned.key, returned.share) == (key, share))?;
-        Some(std::mem::take(&mut returned.unsent))
+        Some((std::mem::take(&mut returned.unsent), std::mem::replace(&mut returned.home, home)))
     }
 
     /// Keeps a message that the home of a membership may have missed. Returns it where the membership is not remembered.
@@ -71,8 +71,9 @@ mod tests {
         returned.keep((1, 10), 'a');
         assert_eq!(returned.home_of(1), Some((10, &'a')));
         assert_eq!((returned.keep_unsent(10, "page"), returned.keep_unsent(11, "other")), (None, Some("other")));
-        assert_eq!((returned.asked((1, 11)), returned.asked((2, 10))), (None, None), "another share, or another key");
-        assert_eq!((returned.asked((1, 10)), returned.asked((1, 10))), (Some(vec!["page"]), Some(vec![])));
+        assert_eq!((returned.asked((1, 11), 'c'), returned.asked((2, 10), 'c')), (None, None), "another share, or another key");
+        let asked = [returned.asked((1, 10), 'c'), returned.asked((1, 10), 'd')];
+        assert_eq!(asked, [Some((vec!["page"], 'a')), Some((vec![], 'c'))]);
         (0..RETURNED_COUNT_MAX as u64).for_each(|key| returned.keep((100 + key, key), 'b'));
         assert_eq!((returned.home_of(1), returned.home_of(100)), (None, Some((0, &'b'))));
     }

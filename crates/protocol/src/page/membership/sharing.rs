@@ -10,7 +10,7 @@
 
 use super::life::{Life, Over};
 use super::table::{Event, HOME, HomeEvent, HomePhase, Phase, REGION};
-use crate::id::{ClientId, Epoch, Rights};
+use crate::id::{ClientId, Epoch, Incarnation, Rights};
 use crate::table;
 use std::collections::VecDeque;
 
@@ -367,6 +367,20 @@ impl<W: MapRequest, E: Clone> Sharing<W, E> {
     pub fn on_lost(&mut self, home: usize) {
         self.homes[home].take(HomeEvent::Lose);
         self.fail_asking(Refused::Lost(home));
+        self.go_on();
+    }
+
+    /// A home is in the place of another, on another node: news of that node's end are news of this home.
+    pub fn meet_in_place(&mut self, home: usize, process: Incarnation) {
+        self.homes[home].life = Life { epoch: Epoch(0), process: Some(process) };
+    }
+
+    /// Another node becomes the home. The one before does not answer, and what it knows of this host the next one knows.
+    pub fn on_home_moves(&mut self, home: usize) {
+        if self.homes[home].is_asked() {
+            self.homes[home].take(HomeEvent::Refuse);
+            self.fail_asking(Refused::Lost(home));
+        }
         self.go_on();
     }
 

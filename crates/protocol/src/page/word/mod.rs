@@ -4,7 +4,7 @@
 //! bits 0..4    state
 //! bits 4..13   installers: threads that are mapping the page at this moment
 //! bit  13      expected: it was written the time before, too
-//! bit  14      written: a thread of this host may have stored to it since it came; where nothing is, it had when it went
+//! bit  14      written: a thread of this host may have stored to it since it came or was flushed. Where nothing is, it had when it went
 //! bit  15      somebody is parked until the word changes
 //! bits 16..32  claimer: the thread slot that fetches the page, in `Fetching…`, `Filling…`, `Upgrading` and `TakingUpgrade`
 //! bits 32..64  version of the bytes here; where nothing is, the minimum version: the newest that is known not to be good
@@ -28,8 +28,8 @@
 //!     |                   FillingWrite                           |                                  |
 //!     |                        | Filled                          |                                  |
 //!     |                        v      Take                       |                                  |
-//!     |                      Owned -------> TakingOwned ---------+                                  |
-//!     |                        ^                 |                                                  |
+//!     |                      Owned <------> TakingOwned ---------+                                  |
+//!     |                        ^ Flushed         |                                                  |
 //!     |                        +-----------------|--------------------------------------------------+
 //!     +--------- Drop ---------------------------+
 //! ```
@@ -106,6 +106,8 @@ pub enum Event {
     Drop,
     /// The node has taken it, and a copy stays.
     Keep,
+    /// The node has read it for a flush, and it stays.
+    Flushed,
 }
 
 use State::{
@@ -147,6 +149,7 @@ pub const TABLE: &[Row<State, Event>] = &[
     Row { event: Event::Drop, from: &[TakingShared, TakingOwned], to: Absent },
     Row { event: Event::Drop, from: &[TakingUpgrade], to: FetchingWrite },
     Row { event: Event::Keep, from: &[TakingOwned], to: Shared },
+    Row { event: Event::Flushed, from: &[TakingOwned], to: Owned },
 ];
 
 /// Most threads that can be mapping one page at a time; one more waits.
@@ -218,7 +221,7 @@ impl PageWord {
         self.is_asked_for() || self.is_being_filled()
     }
 
-    /// True if a thread of this host may have stored to it since it came. Without a page here, since its last coming.
+    /// True if a thread of this host may have stored to it since it came, or was flushed. Without a page here, since its last coming.
     pub fn is_written(self) -> bool {
         self.0 & WRITTEN != 0
     }
@@ -269,6 +272,7 @@ impl PageWord {
                 | Event::Leave
                 | Event::Drop
                 | Event::Keep
+                | Event::Flushed
         );
         let kept = if is_end { !STATE_MASK & !PARKED } else { !STATE_MASK };
         Some(PageWord(self.0 & kept | to as u64))

@@ -268,6 +268,22 @@ impl PageWord {
         }
     }
 
+    /// Marks a page to be flushed, if it is owned, and was written or `all` are meant. The value is its version. `None` otherwise, or if something
+    /// else is under way for it.
+    pub fn take_to_flush(self, all: bool) -> Result<Change<Option<Version>>, Corrupt> {
+        match self.state()? {
+            State::Owned if self.is_written() || all => {
+                self.becomes(self.after(Event::Take).expect("it can be taken"), Some(self.version()))
+            }
+            _ => self.stays(None),
+        }
+    }
+
+    /// A marked page has been write-protected and read for a flush: it stays owned, and its next store is seen.
+    pub fn flushed(self) -> Result<Change<()>, Corrupt> {
+        self.published(Event::Flushed, |word| word.with_written(false))
+    }
+
     /// A marked page has been taken: nothing is here any more, and versions up to `floor` are not good. After an invalidation that is its
     /// version. After the page was given away or recalled it is the version that it had. After an eviction, the version before.
     pub fn drop_taken(self, floor: Version) -> Result<Change<()>, Corrupt> {

@@ -1,6 +1,7 @@
 //! Ends of a request for a page, and its deadline.
 
 use crate::client::shared::endpoint::Broken;
+use crate::client::shared::fault_contexts::Renewals;
 use hanare_protocol::page::{Access, Version};
 use rustix::io::Errno;
 use std::sync::atomic::AtomicU64;
@@ -39,7 +40,7 @@ pub(super) enum Here {
 }
 
 impl Here {
-    fn words(self) -> &'static str {
+    pub(super) fn words(self) -> &'static str {
         match self {
             Here::Late => "it did not come within HANARE_ANSWER_MS, twice",
             Here::Ended => "this host's node has ended",
@@ -109,8 +110,9 @@ pub(super) enum Asked {
     Later,
 }
 
-/// Deadline of a fault.
+/// Deadline of a fault, and connections that were made again for it.
 pub(super) struct ClaimPatience {
+    pub renewals: Renewals,
     since: Option<Instant>,
     bound: Duration,
     tries: u32,
@@ -118,7 +120,7 @@ pub(super) struct ClaimPatience {
 
 impl ClaimPatience {
     pub(super) fn new(bound: Duration) -> ClaimPatience {
-        ClaimPatience { since: None, bound, tries: 0 }
+        ClaimPatience { renewals: Renewals::default(), since: None, bound, tries: 0 }
     }
 
     /// Something happened.

@@ -4,6 +4,7 @@ use super::denied::{Asked, ClaimPatience, Claimed, Denied, Here};
 use super::resolver::{OWN_COUNT, Resolver};
 use crate::client::shared::endpoint::Broken;
 use crate::client::shared::fault_contexts::{FaultContextGuard, LANE_PAGE_COUNT, Tools};
+use crate::client::shared::orders::FindHomes;
 use crate::trace::{Means, Seen};
 use hanare_memory::frames::Run;
 use hanare_protocol::Result;
@@ -44,7 +45,7 @@ impl Resolver {
     ) -> Result<Asked, Denied> {
         seen.by(if claimed.has.is_some() { Means::Upgraded } else { Means::Fetched });
         let page = claimed.page;
-        let is_own = self.homes[self.home_of(page)].is_own;
+        let is_own = self.homes.is_own(self.homes.of(page));
         let stream = self.streams.find(page, if is_own { OWN_COUNT - 1 } else { 0 });
         let (asked, next) = self.fetch_until(lane, claimed, access, page + 1 + stream.ahead, stream.is_sure);
         self.streams.go_on(stream, page, next, self.period_at(page, next));
@@ -64,7 +65,7 @@ impl Resolver {
         end: u64,
         is_sure: bool,
     ) -> (Result<Asked, Denied>, u64) {
-        let along = Along { home: self.home_of(claimed.page), access, end: end.min(self.frames.page_count()), is_sure };
+        let along = Along { home: self.homes.of(claimed.page), access, end: end.min(self.frames.page_count()), is_sure };
         let mut next = claimed.page;
         let mut count = match self.ask(lane, Some(claimed), next, along) {
             Ok(count) => count,
@@ -97,7 +98,7 @@ impl Resolver {
     }
 
     /// Brings the first of pages `page .. end` that is not here in that way, and those behind it. Returns the first that was not looked at.
-    /// A touch finds out what cannot be had so.
+    /// A touch finds out what cannot be had so. All of it is left to touches where a home of bytes with copies has no next one.
     ///
     /// Not for the handler of a fault, but as async-signal-safe.
     pub(super) fn bring_some(&self, page: u64, end: u64, access: Access) -> u64 {
@@ -107,9 +108,12 @@ impl Resolver {
         let is_free = self.is_slot_free(lane.index(), 0);
         let Some(claimed) = is_free.then(|| self.claim(page, slot, access)).flatten() else { return page + 1 };
         let (asked, next) = self.fetch_until(&mut lane, claimed, access, end, true);
-        if let Ok(Asked::Later) = asked {
+        let mut patience = ClaimPatience::new(self.patience());
+        match asked {
             // The lane is kept until it came; the one who touches it says what is wrong.
-            let _ = self.await_claim(page, slot, &mut lane, &mut ClaimPatience::new(self.bound * 2));
+            Ok(Asked::Later) => drop(self.await_claim(page, slot, &mut lane, &mut patience)),
+            Err(denied) if self.homes.moves() && !self.may_ask_again(lane.tools(), &mut patience, &denied) => return end,
+            _ => {}
         }
         next
     }
@@ -137,7 +141,7 @@ impl Resolver {
         }
         while count < LANE_PAGE_COUNT && page + (count as u64) < along.end && self.is_slot_free(index, count) {
             let next = page + count as u64;
-            if self.home_of(next) != along.home {
+            if self.homes.of(next) != along.home {
                 break;
             }
             let Some(claimed) = self.claim(next, self.slot(index, count), along.access) else { break };
@@ -182,9 +186,8 @@ impl Resolver {
 
     /// Distance from a page to its like in the home's next chunk, if all up to the present chunk's end was fetched.
     fn period_at(&self, page: u64, next: u64) -> Option<u64> {
-        let is_at_border = next < self.frames.page_count() && self.home_of(next) != self.home_of(page);
-        let period = self.layout.period(page * PAGE_LEN).filter(|_| is_at_border)?;
-        Some(period / PAGE_LEN)
+        let is_at_border = next < self.frames.page_count() && self.homes.of(next) != self.homes.of(page);
+        self.homes.period(page).filter(|_| is_at_border)
     }
 
     /// True if a page is not here in that way, and no thread is at it.
@@ -226,7 +229,7 @@ impl Resolver {
     /// Sends the records in `message`.
     fn send_requests(&self, tools: &mut Tools, (home, count): (usize, usize)) -> Result<(), Broken> {
         tools.seq += 1;
-        let head = page_requests_head(tools.seq, self.homes[home].share, count);
+        let head = page_requests_head(tools.seq, tools.endpoints[home].share(), count);
         tools.endpoints[home].send(&[&head.encode(), &tools.message[..count * PAGE_REQUEST_LEN]])
     }
 
@@ -341,7 +344,7 @@ impl Resolver {
         if count == 0 {
             return Ok(());
         }
-        let head = settled_head(self.homes[home].share, count);
+        let head = settled_head(tools.endpoints[home].share(), count);
         let sent = tools.endpoints[home].send(&[&head.encode(), &tools.message[..count * PAGE_REQUEST_LEN]]);
         sent.map_err(|broken| Denied::Home(home, broken))
     }
@@ -451,7 +454,7 @@ impl Resolver {
         }
         if self.frames.present_count().is_ok_and(|present| present > self.frames_max) {
             // A failed message means that the node is gone, and so is the region soon.
-            let _ = tools.endpoints[self.own].send(&[&crowded_head(self.gid).encode()]);
+            let _ = tools.endpoints[self.homes.own()].send(&[&crowded_head(self.gid).encode()]);
         }
     }
 }

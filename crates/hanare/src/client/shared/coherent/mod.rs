@@ -21,6 +21,7 @@
 //! | `resolver` | what to do about a touch |
 //! | `fetch` | asking a home, and taking in what it grants |
 //! | `denied` | how asking ends |
+//! | `homes` | the homes, and the next one of a region with copies |
 //! | `wait` | waiting for what others of this host do to a page |
 //!
 //! Safety invariants of this module:
@@ -31,15 +32,18 @@
 
 mod denied;
 mod fetch;
+mod homes;
 mod resolver;
 mod wait;
 
-use crate::client::attachment::{MappedRegion, PageCounts, Shared as Attachment};
+use crate::client::attachment::{CopiedStores, MappedRegion, PageCounts, Shared as Attachment};
 use crate::client::mapping::map_piece;
 use crate::client::region::Region;
+use crate::client::repetition::{Breaks, is_moving};
 use crate::client::shared::MapAddress;
 use crate::client::shared::fault_contexts::LANE_PAGE_COUNT;
 use crate::client::shared::not_given;
+use crate::client::shared::orders::FindHomes;
 use denied::{Denied, Here};
 use hanare_fabric::settings;
 use hanare_memory::fault::{self, Watch};
@@ -55,6 +59,7 @@ use hanare_protocol::placement::Layout;
 use hanare_protocol::wire::control::{Answer, FilePart, Request};
 use hanare_protocol::{Error, Result};
 use hanare_ring::page_word::{LOSS_SLOT, slot};
+use homes::PageHomes;
 use resolver::Resolver;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -83,9 +88,20 @@ impl Coherent {
     ///
     /// Memory of this host's node is mapped directly.
     ///
-    /// **Errors**: [`Error::BadUse`] if it is mapped otherwise, or its memory is not made of small pages. [`Error::System`] if this kernel
-    /// cannot: before Linux 6.4.
+    /// **Errors**: [`Error::BadUse`] if it is mapped otherwise, or its memory is not made of small pages. The same for copies of several
+    /// extents. [`Error::System`] if this kernel cannot: before Linux 6.4.
     pub fn new(region: &Region, address: MapAddress) -> Result<Coherent> {
+        let mut breaks = Breaks::default();
+        loop {
+            match Coherent::make(region, address) {
+                // The home is lost at this moment.
+                Err(error) if region.copies() > 1 && is_moving(&error) && breaks.may_repeat_moved() => {}
+                made => return made,
+            }
+        }
+    }
+
+    fn make(region: &Region, address: MapAddress) -> Result<Coherent> {
         let features = settings::userfaultfd()?;
         features.check_coherent()?;
         let attachment = region.shared.clone();
@@ -93,9 +109,13 @@ impl Coherent {
             let reason = "this program has a pointer to its memory as it is; unmap that first".to_owned();
             return Err(Error::BadUse { region: region.name().to_owned(), reason });
         }
-        let view = region.fresh_view(Consistency::Coherent)?;
+        let view = region.fresh_view()?;
         let (gid, layout, rights) = (view.gid, view.layout.clone(), view.rights);
-        let request = Request::Share { view, consistency: Consistency::Coherent };
+        let (asked, consistency) = (view.clone(), Consistency::Coherent);
+        let request = match view.copies > 1 {
+            true => Request::ShareFollowing { view: asked, consistency },
+            false => Request::Share { view: asked, consistency },
+        };
         let life = attachment.life();
         let (shared, mut fds) = match life.session.ask_with_fds(&request, Vec::new())? {
             (Answer::Shared(shared), fds) if fds.len() >= 2 => (shared, fds),
@@ -129,7 +149,8 @@ impl Coherent {
         unsafe { uffd.register(span) }?;
         let handed =
             rustix::io::fcntl_dupfd_cloexec(uffd.as_fd(), 0).map_err(hanare_memory::file::system("passing on a userfaultfd"))?;
-        let resolver = Resolver::new(region, (layout, rights), &shared, words_file, frames, (uffd, span))?;
+        let homes = PageHomes::new(region, &view, &shared, life.number)?;
+        let resolver = Resolver::new(region, (homes, rights), &shared, words_file, frames, (uffd, span))?;
         coherent.lost_before = losses(&resolver);
         // SAFETY: whole pages of the mapping, which is unmapped after the watch ends; by contract nobody touches it then.
         coherent.watch = Some(unsafe { fault::watch(span, resolver) }?);
@@ -201,6 +222,7 @@ impl Coherent {
         self.mapping = None;
         if self.watch.is_some() {
             self.attachment.faults.add_brought(self.brought());
+            self.resolver().homes.end();
         }
         self.watch = None;
         if std::mem::replace(&mut self.is_told, true) {
@@ -216,7 +238,7 @@ impl Coherent {
     /// Makes connections anew that broke: a home that was silent for too long may be back.
     fn reconnect(&self) {
         let resolver = self.resolver();
-        let place = |home: usize| (resolver.addresses[home].0, Some(&*resolver.addresses[home].1));
+        let place = |home: usize| (resolver.homes.places()[home].node, Some(&*resolver.homes.places()[home].address));
         // A home that is not there is found missing by the next fault.
         let _ = fault::undisturbed(|| resolver.lanes.reconnect(&self.attachment, place));
     }
@@ -262,9 +284,11 @@ impl MappedRegion for Coherent {
         if access == Access::Write { self.touch_to_write(offset, len) } else { Ok(()) }
     }
 
-    /// Stores are visible already.
+    /// Stores are visible already. Those to a region with copies are then at all nodes that hold it.
     fn flush(&self, offset: u64, len: u64) -> Result<()> {
-        self.slice(offset, len).and_then(|_| self.check_stores())
+        self.slice(offset, len)?;
+        let released = self.copied_stores().map_or(Ok(()), |stores| stores.release(&self.attachment));
+        self.check_stores().and(released)
     }
 
     /// Does nothing: others' stores are visible already.
@@ -300,6 +324,11 @@ impl MappedRegion for Coherent {
         Err(Error::NodeLost { node, reason })
     }
 
+    fn copied_stores(&self) -> Option<Arc<dyn CopiedStores>> {
+        let homes = &self.resolver().homes;
+        (homes.moves() && self.rights == Rights::Write).then(|| homes.clone() as Arc<dyn CopiedStores>)
+    }
+
     /// Broken connections are made anew for those who come next.
     #[cold]
     fn lost(&self) -> Error {
@@ -308,13 +337,18 @@ impl MappedRegion for Coherent {
             let node = self.attachment.node;
             return Error::NodeLost { node, reason: format!("memory of region '{region}' on this host is gone") };
         };
-        let (offset, home) = (page * PAGE_LEN, resolver.homes[resolver.home_of(page)].node);
+        let (offset, home) = (page * PAGE_LEN, resolver.homes.node(resolver.homes.of(page)));
         match denied {
             Denied::Gone => Error::PageLost { region: region.to_owned(), offset, home },
             Denied::Here(Here::Ended) => Error::NodeLost { node: self.attachment.node, reason: denied.words().to_owned() },
             Denied::Here(Here::NoMemory | Here::NotMapped | Here::Damaged) => {
                 let what = format!("bring offset {offset} of region '{region}' to this host");
                 Error::System { what, reason: denied.words().to_owned() }
+            }
+            Denied::Home(..) | Denied::Here(Here::Late) if resolver.homes.moves() => {
+                let why = if self.attachment.life().session.has_ended() { Here::Ended.words() } else { denied.words() };
+                let reason = format!("neither it nor a copy gave offset {offset} of region '{region}', which has copies: {why}");
+                Error::NodeLost { node: home, reason }
             }
             Denied::Home(..) | Denied::Here(Here::Late) => {
                 self.reconnect();

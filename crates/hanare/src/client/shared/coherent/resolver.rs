@@ -1,9 +1,11 @@
 //! Reaction to a touch of a page, inside the signal handler.
 
 use super::denied::{Asked, ClaimPatience, Claimed, Denials, Denied, Here};
+use super::homes::PageHomes;
 use crate::client::region::Region;
+use crate::client::repetition::MOVE_MS;
 use crate::client::shared::fault_contexts::{FaultContextGuard, FaultContexts, LANE_PAGE_COUNT};
-use crate::client::shared::orders::FixedHomes;
+use crate::client::shared::orders::FindHomes;
 use crate::client::shared::report::Report;
 use crate::trace::{Faults, Means, Seen};
 use hanare_fabric::settings;
@@ -11,14 +13,13 @@ use hanare_memory::Mapping;
 use hanare_memory::fault::{Resolve, Resolved};
 use hanare_memory::frames::Frames;
 use hanare_memory::uffd::{Refused, Span, Uffd};
-use hanare_protocol::id::{Gid, NodeId, Rights};
+use hanare_protocol::Result;
+use hanare_protocol::id::{Gid, Rights};
 use hanare_protocol::limits::PAGE_LEN;
 use hanare_protocol::page::Access;
 use hanare_protocol::page::Streams;
 use hanare_protocol::page::word::{Fault, State};
-use hanare_protocol::placement::Layout;
 use hanare_protocol::wire::control::{FilePart, SharedView};
-use hanare_protocol::{Error, Result};
 use hanare_ring::page_word::slot;
 use hanare_ring::page_word::{COUNT_COUNT, PageWords, page_words_len};
 use hanare_ring::words::Shared;
@@ -30,20 +31,10 @@ use std::time::{Duration, Instant};
 /// Pages of this host's own memory that are asked for at once, at first.
 pub(super) const OWN_COUNT: u64 = 16;
 
-/// Times that a fault has connections renewed before it takes their ends for the home's.
-const RENEW_COUNT: u32 = 3;
-
 /// The resolver of one mapping's faults.
 pub(super) struct Resolver {
     pub(super) report: Report,
-    pub(super) layout: Layout,
-    /// For each extent, which home it is on.
-    pub(super) home_of: Box<[u16]>,
-    pub(super) homes: Box<[FaultHome]>,
-    /// Addresses of homes, and of this host's own node: a context's connections, in order.
-    pub(super) addresses: Box<[(NodeId, Box<str>)]>,
-    /// The connection to this host's own node, among a lane's.
-    pub(super) own: usize,
+    pub(super) homes: Arc<PageHomes>,
     pub(super) gid: Gid,
     pub(super) words: PageWords<Shared>,
     /// Dropped after the words that lie in it.
@@ -69,16 +60,10 @@ pub(super) struct Resolver {
     pub(super) faults: Option<Faults>,
 }
 
-pub(super) struct FaultHome {
-    pub(super) node: NodeId,
-    pub(super) share: u64,
-    pub(super) is_own: bool,
-}
-
 impl Resolver {
     pub(super) fn new(
         region: &Region,
-        (layout, rights): (Layout, Rights),
+        (homes, rights): (PageHomes, Rights),
         shared: &SharedView,
         words_file: OwnedFd,
         frames: Frames,
@@ -91,23 +76,7 @@ impl Resolver {
         memory.map_file(0, words_file.as_fd(), FilePart { offset: 0, len, map_len: len }, Rights::Write)?;
         // SAFETY: the memory is dropped after the words (field order), and no copy of the window leaves them.
         let words = PageWords::new(Shared::new(unsafe { memory.window() }), pages, shared.slots);
-        let here = attachment.node;
-        // Memory without a direct mapping comes like that of any other node.
-        let is_mapped = shared.files.iter().any(Option::is_some);
-        let homes: Box<[FaultHome]> = shared
-            .homes
-            .iter()
-            .map(|home| FaultHome { node: home.node, share: home.share, is_own: is_mapped && home.node == here })
-            .collect();
-        let home_of = |node: NodeId| homes.iter().position(|home| home.node == node).map(|at| at as u16);
-        let home_of: Option<Box<[u16]>> = layout.extents().map(|extent| home_of(extent.node)).collect();
-        let garbage =
-            || Error::Garbage { peer: "this host's node".to_owned(), reason: "homes that are not the region's".to_owned() };
-        let mut addresses: Vec<(NodeId, &str)> = shared.homes.iter().map(|home| (home.node, home.address.as_str())).collect();
-        let own = addresses.iter().position(|(node, _)| *node == here).unwrap_or_else(|| {
-            addresses.push((here, &shared.address));
-            addresses.len() - 1
-        });
+        let homes = Arc::new(homes);
         // A lane has a slot for each page of a message.
         let lanes = settings::fault_lanes()?.min(usize::from(shared.slot_count) / LANE_PAGE_COUNT).max(1);
         let slots = shared.slot_first..shared.slot_first + (lanes * LANE_PAGE_COUNT) as u16;
@@ -116,9 +85,6 @@ impl Resolver {
             lanes_count: lanes,
             before,
             report: Report::new(region.name()),
-            home_of: home_of.ok_or_else(garbage)?,
-            addresses: addresses.iter().map(|(node, address)| (*node, Box::from(*address))).collect(),
-            own,
             gid: region.gid(),
             words,
             _words_memory: memory,
@@ -126,7 +92,7 @@ impl Resolver {
             frames_max: shared.frames_max,
             uffd,
             span,
-            lanes: FaultContexts::connect(attachment, &addresses, Arc::new(FixedHomes::new(&addresses)), lanes)?,
+            lanes: FaultContexts::connect(attachment, homes.places(), homes.clone(), lanes)?,
             ahead: (0..lanes * LANE_PAGE_COUNT).map(|_| AtomicU64::new(0)).collect(),
             slot_first: shared.slot_first,
             rights,
@@ -136,7 +102,6 @@ impl Resolver {
             denials: Denials::default(),
             faults: Faults::of(region.name()),
             homes,
-            layout,
         })
     }
 
@@ -145,14 +110,14 @@ impl Resolver {
         self.slot_first + (lane * LANE_PAGE_COUNT + k) as u16
     }
 
-    pub(super) fn home_of(&self, page: u64) -> usize {
-        let extent = self.layout.pieces(page * PAGE_LEN, 1).next().map_or(0, |piece| piece.extent);
-        usize::from(self.home_of[extent])
+    /// Time for what others of this host, or its node, do to a page. A silent home of bytes with copies may be home no more.
+    pub(super) fn patience(&self) -> Duration {
+        if self.homes.moves() { (self.bound * 2).min(Duration::from_millis(MOVE_MS)) } else { self.bound * 2 }
     }
 
     pub(super) fn try_resolve(&self, page: u64, access: Access, seen: &mut Seen) -> Result<(), Denied> {
-        let mut patience = ClaimPatience::new(self.bound * 2);
-        let (mut is_first, mut firm, mut renewals) = (true, false, 0);
+        let mut patience = ClaimPatience::new(self.patience());
+        let (mut is_first, mut firm) = (true, false);
         loop {
             let mut lane = self.lanes.take();
             let slot = self.slot(lane.index(), 0);
@@ -169,31 +134,33 @@ impl Resolver {
                 Fault::Wait(word) => {
                     drop(lane);
                     seen.by(Means::Waited);
-                    self.doze(page, word, &mut patience)?;
-                    continue;
+                    match self.doze(page, word, &mut patience) {
+                        Err(denied) if !self.may_ask_again(self.lanes.take().tools(), &mut patience, &denied) => {
+                            return Err(denied);
+                        }
+                        _ => continue,
+                    }
                 }
             };
-            let asked = match asked {
-                // A reset of one connection is not the end of a home. This host's node has taken over what was claimed.
-                Err(Denied::Home(home, why)) if renewals < RENEW_COUNT && lane.tools().renew(home, why) => {
-                    renewals += 1;
-                    Asked::Again
-                }
-                other => other?,
-            };
-            match asked {
-                Asked::Mapped => return Ok(()),
-                Asked::Again => patience.check()?,
-                Asked::Overtaken => {
+            let outcome = match asked {
+                Ok(Asked::Mapped) => return Ok(()),
+                Ok(Asked::Again) => patience.check(),
+                Ok(Asked::Overtaken) => {
                     firm = true;
-                    patience.check()?;
+                    patience.check()
                 }
-                Asked::Later => {
+                Ok(Asked::Later) => {
                     // The slot says that the page is claimed until it came: the lane is kept.
                     self.words.count(slot, slot::WAITED, 1);
                     seen.by(Means::Waited);
-                    self.await_claim(page, slot, &mut lane, &mut patience)?;
+                    self.await_claim(page, slot, &mut lane, &mut patience)
                 }
+                Err(denied) => Err(denied),
+            };
+            if let Err(denied) = outcome
+                && !self.may_ask_again(lane.tools(), &mut patience, &denied)
+            {
+                return Err(denied);
             }
         }
     }
@@ -272,7 +239,8 @@ unsafe impl Resolve for Resolver {
                     Denied::Here(Here::Ended | Here::NoMemory | Here::NotMapped | Here::Damaged) => {
                         self.report.lost_here(page, denied.words())
                     }
-                    _ => self.report.lost(page, self.homes[self.home_of(page)].node, denied.words()),
+                    _ if self.homes.moves() => self.report.lost_by_all(page, denied.words()),
+                    _ => self.report.lost(page, self.homes.node(self.homes.of(page)), denied.words()),
                 }
             }
         }

@@ -4,6 +4,7 @@ use super::denied::{ClaimPatience, Denied, Here};
 use super::resolver::Resolver;
 use crate::client::shared::endpoint::Broken;
 use crate::client::shared::fault_contexts::{FaultContextGuard, LANE_PAGE_COUNT, Tools};
+use crate::client::shared::orders::FindHomes;
 use hanare_protocol::Result;
 use hanare_protocol::limits::SPIN_ANSWER_US;
 use hanare_protocol::page::word::{Changed, PageWord};
@@ -42,8 +43,8 @@ impl Resolver {
     /// is granted to nobody would be lost when this host leaves. If the node hears nothing, all of it is given up.
     pub(super) fn hand_over(&self, tools: &mut Tools, lane: usize, count: usize) {
         let head = take_over_head(self.gid, self.slot(lane, 0), count as u16).encode();
-        let tell = |tools: &Tools| tools.endpoints[self.own].send(&[&head]).is_ok();
-        let is_told = tell(tools) || tools.renew(self.own, Broken::Closed) && tell(tools);
+        let tell = |tools: &Tools| tools.endpoints[self.homes.own()].send(&[&head]).is_ok();
+        let is_told = tell(tools) || tools.renew(self.homes.own(), Broken::Closed) && tell(tools);
         if !is_told {
             return self.fail_all(tools, lane, count);
         }
@@ -103,6 +104,18 @@ impl Resolver {
         }
     }
 
+    /// True if a page that was not given is to be asked for again. A reset of one connection is not the end of a home. Bytes with copies may
+    /// have another one, which this host's node knows from then on. The node has taken over what was claimed.
+    pub(super) fn may_ask_again(&self, tools: &mut Tools, patience: &mut ClaimPatience, denied: &Denied) -> bool {
+        let (home, why) = match denied {
+            Denied::Home(home, why) => (*home, *why),
+            Denied::Here(Here::Late) if self.homes.moves() => (0, Broken::TimedOut),
+            _ => return false,
+        };
+        patience.begin_anew();
+        tools.renew_again(&mut patience.renewals, home, Some(why))
+    }
+
     /// Waits until what this slot claimed has come, or has failed: this host's node brings it.
     pub(super) fn await_claim(
         &self,
@@ -119,8 +132,17 @@ impl Resolver {
             let mut dozed = self.doze(page, now, patience);
             let is_claimed = dozed.is_ok() && self.is_claimed_by(page, slot);
             // The end of one connection is not that of the node, if it takes another.
-            if is_claimed && lane.endpoint(self.own).is_ended() && !lane.tools().renew(self.own, Broken::Closed) {
+            if is_claimed && lane.endpoint(self.homes.own()).is_ended() && !lane.tools().renew(self.homes.own(), Broken::Closed) {
                 dozed = Err(Denied::Here(Here::Ended));
+            } else if is_claimed && self.homes.moves() && lane.endpoint(0).is_ended() {
+                // The node hears of the next home from this thread alone.
+                dozed = Err(Denied::Home(0, Broken::Closed));
+            }
+            if let Err(denied) = &dozed
+                && self.homes.moves()
+                && self.may_ask_again(lane.tools(), patience, denied)
+            {
+                continue;
             }
             if let Err(denied) = dozed {
                 self.fail(page, slot);

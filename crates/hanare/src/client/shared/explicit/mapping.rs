@@ -45,7 +45,8 @@ fn tell_homes(region: &Region, view: RegionView, consistency: Consistency, is_la
 }
 
 impl SharedExplicit {
-    /// Tells the homes, and maps a region, `Explicit` or `Entry`. One with copies is never mapped coherently, so nobody is told.
+    /// Tells the homes, and maps a region, `Explicit` or `Entry`. Those of a region with copies may be others at any moment, so nobody is
+    /// told: the home of today asks hosts that have it mapped `Coherent` for their pages.
     ///
     /// **Errors**: [`Error::BadUse`] where it is mapped otherwise; as for [`Explicit::new`].
     pub fn new(region: &Region, consistency: Consistency, address: MapAddress) -> Result<SharedExplicit> {
@@ -61,7 +62,7 @@ impl SharedExplicit {
     }
 
     fn make(region: &Region, consistency: Consistency, address: MapAddress, is_last: bool) -> Result<SharedExplicit> {
-        let view = region.fresh_view(consistency)?;
+        let view = region.fresh_view()?;
         let life = region.shared.life().number;
         let is_told = view.copies == 1 && tell_homes(region, view, consistency, is_last)?;
         // From here on the node is told when this fails or ends.

@@ -9,7 +9,7 @@ use crate::client::shared::options::MapOptions;
 use crate::client::shared::orders::{FindHomes, FixedHomes};
 use hanare_protocol::id::{Gid, NodeId, Rights};
 use hanare_protocol::limits::{FOLLOWED_COUNT_MAX, PAGE_LEN};
-use hanare_protocol::wire::control::RegionView;
+use hanare_protocol::wire::control::{RegionView, SharedHome};
 use hanare_protocol::{Error, Result};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,8 +34,8 @@ fn connect_today(region: &Region, homes: &Arc<Homes>, options: &MapOptions, foll
             homes.nodes().map(|node| Ok((node, address_in(&view, node)?.into()))).collect::<Result<_>>()?
         }
     };
-    let doors: Vec<(NodeId, &str)> = addresses.iter().map(|(node, address)| (*node, &**address)).collect();
-    FaultContexts::connect(&region.shared, &doors, next_homes(region, homes, &doors, follows), options.lanes)
+    let today: Vec<SharedHome> = addresses.into_iter().map(|(node, address)| unshared(node, &address)).collect();
+    FaultContexts::connect(&region.shared, &today, next_homes(region, homes, &today, follows), options.lanes)
 }
 
 /// True if a mapping follows the region's bytes to other nodes: by a connection for each extent.
@@ -44,27 +44,24 @@ pub(super) fn follows(region: &Region) -> bool {
 }
 
 /// Finds the homes of a mapping's bytes later.
-fn next_homes(region: &Region, homes: &Arc<Homes>, today: &[(NodeId, &str)], follows: bool) -> Arc<dyn FindHomes> {
+fn next_homes(region: &Region, homes: &Arc<Homes>, today: &[SharedHome], follows: bool) -> Arc<dyn FindHomes> {
     if !follows {
-        return Arc::new(FixedHomes::new(today));
+        return Arc::new(FixedHomes(today.into()));
     }
     Arc::new(MovingHomes {
         homes: homes.clone(),
-        known: Mutex::new(today.iter().map(|(node, address)| (*node, Box::from(*address))).collect()),
+        known: Mutex::new(today.into()),
         gid: region.gid(),
         name: region.name().into(),
         rights: region.rights(),
     })
 }
 
-/// The node of each home, and its address.
-type NamedHomes = Box<[(NodeId, Box<str>)]>;
-
 /// Homes of bytes that have copies, or may get some.
 struct MovingHomes {
     homes: Arc<Homes>,
     /// The homes that were found last.
-    known: Mutex<NamedHomes>,
+    known: Mutex<Box<[SharedHome]>>,
     gid: Gid,
     name: Box<str>,
     rights: Rights,
@@ -83,19 +80,24 @@ impl FindHomes for MovingHomes {
         self.homes.node(home)
     }
 
-    fn known(&self, home: usize) -> Option<(NodeId, Box<str>)> {
+    fn known(&self, home: usize) -> Option<SharedHome> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner)[home].clone();
-        Some(known).filter(|(node, _)| !self.moves() && *node == self.node(home))
+        Some(known).filter(|known| !self.moves() && known.node == self.node(home))
     }
 
-    fn find(&self, shared: &Shared, home: usize) -> Result<(NodeId, Box<str>)> {
+    fn find(&self, shared: &Shared, home: usize) -> Result<SharedHome> {
         let view = Region::view_of(shared, (self.gid, &self.name), self.rights)?;
         self.homes.set(&view);
         let node = self.homes.node(home);
-        let found = (node, Box::from(address_in(&view, node)?));
+        let found = unshared(node, address_in(&view, node)?);
         self.known.lock().unwrap_or_else(PoisonError::into_inner)[home] = found.clone();
         Ok(found)
     }
+}
+
+/// A home that counts no pages of this host.
+fn unshared(node: NodeId, address: &str) -> SharedHome {
+    SharedHome { node, address: address.to_owned(), share: 0 }
 }
 
 /// Address of a node that holds a part of a region, as it is today.
