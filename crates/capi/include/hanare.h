@@ -949,8 +949,8 @@ int hanare_map_shared(hanare_region *region, int consistency, void **ptr, size_t
  */
 int hanare_map_shared_at(hanare_region *region, int consistency, void *address, void **ptr, size_t *len);
 
-/* Makes this program's stores to a range visible at their home; nothing to do where the map is HANARE_COHERENT. Stores to a region
- * with copies are then at all nodes that hold its bytes, all of them where the map is HANARE_COHERENT.
+/* Makes this program's stores to a range visible at their home; nothing to do where the map is HANARE_COHERENT. Where the region has
+ * copies, all nodes that hold its bytes have the stores then. Where the map is also HANARE_COHERENT, they have all its stores.
  *
  * Cost       one message each way for each node and 512 changed pages, with the bytes that changed. Errors: OUT_OF_RANGE, BAD_USE,
  *            NODE_LOST, TIMEOUT.

@@ -82,7 +82,7 @@ impl<M: PageMemory> Pages<M> {
 
     /// Makes this node the home of pages: it has become that of their extent. Hosts that map it are asked for their pages.
     pub(crate) fn begin_home(&mut self, (gid, slot): (Gid, Slot), len: u64, table: &PageTable) {
-        let Some((me, _)) = self.me.filter(|_| !table.is_empty()) else { return };
+        let Some((me, _)) = self.me else { return };
         let memory = match self.memory.open_home((gid, slot), me) {
             Ok(memory) => memory,
             Err(NotShared { error, .. }) => return tracing::error!("{gid}: its pages are not taken over: {error}"),
@@ -106,6 +106,7 @@ impl<M: PageMemory> Pages<M> {
     /// hosts hear that it is not shared.
     pub(crate) fn end_home(&mut self, gid: Gid, was_removed: bool) {
         let Some(mut home) = self.homes.remove(&gid) else { return };
+        let node = self.me.map_or(NodeId(0), |(me, _)| me);
         if !was_removed {
             self.silent_shares.extend(home.shares().into_iter().map(|(share, _)| share));
             let excess = self.silent_shares.len().saturating_sub(SILENT_SHARE_COUNT);
@@ -115,15 +116,13 @@ impl<M: PageMemory> Pages<M> {
         let patience_ms = if was_removed { 0 } else { self.answer_ms().saturating_mul(4) };
         let until_ms = self.now_ms().saturating_add(patience_ms);
         self.held_late.extend(home.arrivals().map(|arrival| (until_ms, arrival)));
-        let me = self.me.map_or(NodeId(0), |(me, _)| me);
         let unsent = |(share, page, message, bytes)| {
             let message = NodeMessage::ToHome { share, page, message };
-            Arc::new(Outgoing { node: me, address: self.terms.address.clone(), message, bytes: Some(bytes) })
+            Arc::new(Outgoing { node, address: self.terms.address.clone(), message, bytes: Some(bytes) })
         };
         let local: Vec<Arc<Outgoing>> = home.take_local().into_iter().map(unsent).collect();
         self.keep_unsent(if was_removed { Vec::new() } else { local });
         self.shares.retain(|_, (of, _)| *of != gid);
-        let node = self.me.map_or(NodeId(0), |(me, _)| me);
         for face in self.recalls.of_region(gid) {
             let _ = self.recalls.give_up(face, |gid, _| Err(Error::GrantRefused { gid, node }));
         }

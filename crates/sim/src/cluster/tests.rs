@@ -174,8 +174,8 @@ fn many_short_runs_hold_every_check() {
     passes::<Cluster>((0..100).chain(with_data_of_locks), 1..7, 1.0);
 }
 
-/// A keeper's node that had stood still became the home of names by the lease of before, and no program found the home of that day. A node kept
-/// the extent of a fetch that had ended, so that the region never got its copies.
+/// A keeper's node stood still, and then became the home of names by the lease of before. No program found the home of that day. Another node
+/// kept the extent of a fetch that had ended, so that the region never got its copies.
 #[test]
 fn seeds_that_failed_once_hold() {
     passes::<Cluster>([1_211, 5_026], 5..6, 2.0);

@@ -119,16 +119,20 @@ impl CopiedPages {
         }
     }
 
-    fn write(&mut self, write: PageWrite) -> u64 {
+    /// Numbers a write. [`CopiedPages::write`] also sends it to the copies.
+    fn add(&mut self, write: PageWrite) {
         self.last += 1;
         self.writes.insert(self.last, write);
+    }
+
+    fn write(&mut self, write: PageWrite) {
+        self.add(write);
         match self.refused.is_empty() {
             true => self.ready.push_back(self.last),
             false => {
                 self.refused.insert(self.last);
             }
         }
-        self.last
     }
 
     /// The flush of a host that comes. A host has one at a time: a later one ends those before.
@@ -288,8 +292,7 @@ impl<H: HomePages> PageHome<H> {
             return self.say_flushed(host, number, Ok(()), outgoing);
         }
         if flush.pages.is_empty() {
-            copied.last += 1;
-            copied.writes.insert(copied.last, PageWrite::Flush(flush));
+            copied.add(PageWrite::Flush(flush));
         } else {
             copied.write(PageWrite::Flush(flush));
         }

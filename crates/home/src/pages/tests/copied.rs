@@ -409,12 +409,7 @@ fn the_next_home_gets_all_and_the_program_goes_on() {
     layout.extents_mut().for_each(|extent| (extent.node, extent.len) = (THIRD, PAGE_LEN));
     (layout.spans[0].len, layout.spans[0].chunk) = (PAGE_LEN, PAGE_LEN);
     let nodes = vec![NodeAddress { node: THIRD, epoch: Epoch(3), address: "far".to_owned() }];
-    let owner = User { uid: 1, gid: 1 };
-    let (name, grants, attributes) = ("a".to_owned(), vec![Grant::default()], Default::default());
-    let (rights, made, mode, copies) = (Rights::Write, Made::Found, 0o600, 2);
-    let view = Box::new(RegionView { copies, name, gid: GID, owner, mode, rights, layout, grants, nodes, attributes, made });
-    let request = RegionRequest::Share { view, consistency: Consistency::Coherent, uid: 1, follows: true };
-    pages.handle(NOW, PageInput::Request { client: CLIENT, request });
+    say_where(&mut pages, layout, nodes);
     let (_, said) = outputs(&mut pages, 21);
     let [NodeMessage::JoinFollowing(Join { key: next_key, .. })] = &said[..] else { panic!("{said:?}") };
     let next_key = *next_key;
@@ -584,6 +579,16 @@ fn a_host_without_pages_awaits_no_home() {
     assert_eq!(said, [wrote, NodeMessage::Leave { share: 5 }]);
 }
 
+/// A program says where the region is today.
+fn say_where(pages: &mut Pages<PageVectors>, layout: Layout, nodes: Vec<NodeAddress>) {
+    let owner = User { uid: 1, gid: 1 };
+    let (name, grants, attributes) = ("a".to_owned(), vec![Grant::default()], Default::default());
+    let (rights, made, mode, copies) = (Rights::Write, Made::Found, 0o600, 2);
+    let view = Box::new(RegionView { copies, name, gid: GID, owner, mode, rights, layout, grants, nodes, attributes, made });
+    let request = RegionRequest::Share { view, consistency: Consistency::Coherent, uid: 1, follows: true };
+    pages.handle(NOW, PageInput::Request { client: CLIENT, request });
+}
+
 /// A program lies about the region's length when it says where that is today.
 #[test]
 fn a_program_that_follows_says_the_region_as_it_is() {
@@ -594,12 +599,7 @@ fn a_program_that_follows_says_the_region_as_it_is() {
     let mut layout = asked.layout;
     layout.extents_mut().for_each(|extent| extent.node = OTHER);
     let nodes = vec![NodeAddress { node: OTHER, epoch: Epoch(3), address: "there".to_owned() }];
-    let owner = User { uid: 1, gid: 1 };
-    let (name, grants, attributes) = ("a".to_owned(), vec![Grant::default()], Default::default());
-    let (rights, made, mode, copies) = (Rights::Write, Made::Found, 0o600, 2);
-    let view = Box::new(RegionView { copies, name, gid: GID, owner, mode, rights, layout, grants, nodes, attributes, made });
-    let request = RegionRequest::Share { view, consistency: Consistency::Coherent, uid: 1, follows: true };
-    pages.handle(NOW, PageInput::Request { client: CLIENT, request });
+    say_where(&mut pages, layout, nodes);
     let (answers, _) = outputs(&mut pages, TO);
     assert!(answers.iter().any(|answer| matches!(answer, Err(Error::BadUse { .. }))), "{answers:?}");
     pages.handle(NOW, PageInput::TakeOver { client: CLIENT, gid: GID, slots: 0..u16::MAX });

@@ -11,7 +11,7 @@
 //! A run is *slow* if pages are taken some time after they were marked, and a thread's filling of a frame takes time. Messages wait for
 //! both.
 //!
-//! Of an extent with copies host 0 is the home alone: it maps nothing. Hosts flush, and store again. Where an owner dies, the bytes at home are
+//! Host 0 of an extent with copies is the home alone: it maps nothing. Hosts flush, and store again. Where an owner dies, the bytes at home are
 //! those that were stored last.
 //!
 //! Held in every state:

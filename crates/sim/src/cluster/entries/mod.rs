@@ -1,5 +1,5 @@
 //! Data bound to locks. Programs with locks ([`super::locks`]) take some whose bytes lie side by side in pages, and store. They release the
-//! bytes byte by byte at the homes of two pages, or all at once at the lock's home. Then they give the locks back.
+//! bytes one by one at the homes of two pages, or together at the lock's home. Then they give the locks back.
 //!
 //! | a lock is | its data lie in | their home |
 //! |---|---|---|
